@@ -1,0 +1,77 @@
+# Two commands need nothing but Python 3.11 and make: `make run` and `make test`.
+# Both set up .venv from the lock files first, and say what they do.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SEED   ?= 1
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := all
+.PHONY: all run test check contracts soak docs shape bench lock clean
+
+all: check test
+
+# --- set up ----------------------------------------------------------------
+# A stamp a lock file: when the lock changes, the next command installs again.
+
+$(VENV)/.created:
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit("gnomon needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: requirements.lock pyproject.toml $(VENV)/.created
+	@echo "==> installing gnomon and its five dependencies (requirements.lock)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@echo "==> installing the development tools (requirements-dev.lock)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# --- the two commands -------------------------------------------------------
+
+run: $(VENV)/.runtime
+	@echo '==> gnomon "what is 12*(3+4)?"'
+	@$(BIN)/gnomon "what is 12*(3+4)?"
+
+test: $(VENV)/.dev
+	@echo "==> running the tests (long ones sampled, seed $(SEED); make soak runs them whole)"
+	@GNOMON_TEST_SEED=$(SEED) $(PYTEST)
+
+# --- for whoever changes the code -------------------------------------------
+
+check: $(VENV)/.dev
+	@echo "==> ruff format and lint, pyright, import-linter"
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports --no-cache
+
+contracts: $(VENV)/.dev
+	@$(PYTEST) tests/contracts $(if $(K),-k "$(K)")
+
+soak: $(VENV)/.dev
+	@echo "==> running the long suites whole"
+	@GNOMON_SOAK=1 $(PYTEST)
+
+docs: $(VENV)/.dev
+	@$(BIN)/python tests/house/generate.py
+
+shape: $(VENV)/.dev
+	@$(BIN)/python bench/shape.py
+
+bench: $(VENV)/.dev
+	@$(BIN)/python bench/run.py
+
+lock: $(VENV)/.dev
+	@echo "==> resolving the lock files anew"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock pyproject.toml --group build
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements-dev.lock -c requirements.lock pyproject.toml --group dev
+
+clean:
+	@rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

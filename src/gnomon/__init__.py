@@ -1,0 +1,1 @@
+"""Gnomon: a durable agent runtime. Each public name is loaded when first touched."""

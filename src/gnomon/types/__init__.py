@@ -1,0 +1,1 @@
+"""Plain data: what is said, asked, answered, recorded and found."""

@@ -1,0 +1,346 @@
+"""What happens: the events of one response, and the events of a session.
+
+Both are the wire format from provider to UI. All serialise, none holds a live
+object, and a reader carries a kind it does not know as `Unknown`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gnomon.types.messages import Message, Meta, Part, ToolCall, ToolResult
+from gnomon.types.requests import Response, StopReason, Usage
+
+__all__ = [
+    # of one response
+    "AttemptDiscarded",
+    "Done",
+    "Error",
+    "Finish",
+    "PartEnd",
+    "ProviderEvent",
+    "StreamEvent",
+    "StreamWarning",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "Unknown",
+    "UsageUpdate",
+    # of a session
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "BudgetWarning",
+    "Compacted",
+    "Event",
+    "LedgerEntry",
+    "Live",
+    "MessageCompleted",
+    "MessageReceived",
+    "RunEvent",
+    "SessionEvent",
+    "SubagentFinished",
+    "SubagentStarted",
+    "ToolFinished",
+    "ToolIntent",
+    "ToolProgress",
+    "TurnCancelled",
+    "TurnFailed",
+    "TurnFinished",
+    "TurnStarted",
+    "TurnStop",
+    "WIRE_VERSION",
+]
+
+WIRE_VERSION = 1
+
+
+# --- the events of one response -------------------------------------------
+# `index` is the block an event belongs to; blocks may interleave. The structs
+# without containers are not tracked by the garbage collector: there are many.
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta", gc=False):
+    index: int
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta", gc=False):
+    index: int
+    text: str
+
+
+class ToolCallStart(msgspec.Struct, frozen=True, tag="tool_call_start", gc=False):
+    index: int
+    id: str
+    name: str
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, tag="tool_call_delta", gc=False):
+    """The next piece of the argument text."""
+
+    index: int
+    id: str
+    arguments: str
+
+
+class ToolCallEnd(msgspec.Struct, frozen=True, tag="tool_call_end"):
+    """The whole call: complete JSON text, or `truncated`."""
+
+    index: int
+    call: ToolCall
+
+    @property
+    def truncated(self) -> bool:
+        return self.call.truncated
+
+
+class PartEnd(msgspec.Struct, frozen=True, tag="part_end"):
+    """The whole part, with signature and meta. Its text is the sum of its deltas."""
+
+    index: int
+    part: Part
+
+
+class UsageUpdate(msgspec.Struct, frozen=True, tag="usage"):
+    """A snapshot for this one response: it replaces the one before."""
+
+    usage: Usage
+
+
+class StreamWarning(msgspec.Struct, frozen=True, tag="warning", gc=False):
+    """Something was moved, rewritten or dropped, and is not passed over in silence."""
+
+    message: str
+    code: str = "warning"
+
+
+class AttemptDiscarded(msgspec.Struct, frozen=True, tag="attempt_discarded", omit_defaults=True):
+    """Forget what was shown of this response: it starts again. Its spend is kept."""
+
+    reason: str
+    usage: Usage | None = None
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish", omit_defaults=True, kw_only=True):
+    """The last word of a provider; `Stream` makes the one `Done` out of it."""
+
+    stop_reason: StopReason
+    id: str | None = None
+    raw_stop_reason: str | None = None
+    usage: Usage | None = None
+    model: str | None = None
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The end of one response, which it carries whole."""
+
+    response: Response
+
+
+class Error(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
+    """A failure, on a wire only: inside the process it is an exception."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    hint: str | None = None
+
+
+class Unknown(msgspec.Struct, frozen=True, tag="unknown", omit_defaults=True):
+    """A kind of event that only a newer peer knows: carried, not drawn."""
+
+    kind: str
+    data: Meta = {}
+
+
+StreamEvent: TypeAlias = (
+    TextDelta
+    | ThinkingDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | PartEnd
+    | UsageUpdate
+    | StreamWarning
+    | AttemptDiscarded
+    | Done
+    | Error
+    | Unknown
+)
+
+ProviderEvent: TypeAlias = StreamEvent | Finish
+"""What a provider may yield: the events of a stream and, last, `Finish`."""
+
+
+# --- the events of a session ----------------------------------------------
+
+TurnStop: TypeAlias = StopReason | Literal["rounds", "tokens", "seconds", "cost"]
+"""Why a turn ended: the model's reason, or the limit that was reached."""
+
+
+class MessageReceived(msgspec.Struct, frozen=True, tag="message_received"):
+    """A message from outside: the user's, or one that steers a running turn."""
+
+    message_id: str
+    message: Message
+
+
+class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+    turn_id: str
+    agent: str
+    model: str
+    agent_hash: str = ""
+    version: int = WIRE_VERSION
+
+
+class MessageCompleted(msgspec.Struct, frozen=True, tag="message_completed"):
+    """The model's message is final: it replaces whatever a reader drew from deltas."""
+
+    turn_id: str
+    message_id: str
+    response: Response
+
+    @property
+    def message(self) -> Message:
+        return self.response.message
+
+
+class ToolIntent(msgspec.Struct, frozen=True, tag="tool_intent", gc=False):
+    """A tool with side effects is about to run, under this key."""
+
+    turn_id: str
+    call_id: str
+    name: str
+    key: str
+
+
+class ToolProgress(msgspec.Struct, frozen=True, tag="tool_progress"):
+    turn_id: str
+    call_id: str
+    content: tuple[Part, ...]
+
+
+class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
+    turn_id: str
+    result: ToolResult
+    duration_s: float = 0.0
+
+
+class ApprovalRequested(msgspec.Struct, frozen=True, tag="approval_requested", omit_defaults=True):
+    """`arguments_hash` binds the answer to what was shown; `path` names the sub-agents above."""
+
+    turn_id: str
+    approval_id: str
+    call: ToolCall
+    arguments_hash: str
+    expires_at: datetime | None = None
+    path: tuple[str, ...] = ()
+
+
+class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided", omit_defaults=True):
+    approval_id: str
+    decision: Literal["approved", "denied", "expired"]
+    by: str
+    reason: str | None = None
+
+
+class Compacted(msgspec.Struct, frozen=True, tag="compacted", omit_defaults=True):
+    """The view of the model starts later; the ledger keeps everything."""
+
+    turn_id: str
+    view_start: int
+    tokens_before: int
+    tokens_after: int
+    summary: Message | None = None
+
+
+class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=False):
+    turn_id: str
+    subagent_id: str
+    session_id: str
+    name: str
+
+
+class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished", omit_defaults=True):
+    turn_id: str
+    subagent_id: str
+    status: Literal["finished", "failed", "cancelled", "budget"]
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
+class BudgetWarning(msgspec.Struct, frozen=True, tag="budget_warning", gc=False):
+    turn_id: str
+    kind: Literal["rounds", "tokens", "seconds", "cost"]
+    used: float
+    limit: float
+
+
+class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished", omit_defaults=True):
+    turn_id: str
+    stop: TurnStop
+    rounds: int
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
+class TurnFailed(msgspec.Struct, frozen=True, tag="turn_failed", omit_defaults=True):
+    turn_id: str
+    error: Error
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
+class TurnCancelled(msgspec.Struct, frozen=True, tag="turn_cancelled", omit_defaults=True):
+    turn_id: str
+    reason: str = ""
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
+LedgerEntry: TypeAlias = (
+    MessageReceived
+    | TurnStarted
+    | MessageCompleted
+    | ToolIntent
+    | ToolProgress
+    | ToolFinished
+    | ApprovalRequested
+    | ApprovalDecided
+    | Compacted
+    | SubagentStarted
+    | SubagentFinished
+    | BudgetWarning
+    | TurnFinished
+    | TurnFailed
+    | TurnCancelled
+)
+"""The session's own events; `ToolProgress` alone is shown and not kept."""
+
+RunEvent: TypeAlias = StreamEvent | LedgerEntry
+"""What `agent.stream(…)` yields: the model's deltas and the turn's own events, in one order."""
+
+
+class Live(msgspec.Struct, frozen=True, tag="live"):
+    """A stream event of the running attempt, with its place.
+
+    `attempt` is (epoch, n), so a recovered run never uses a number again. A reader
+    clears on a higher attempt, appends the next `idx`, and drops a lower one.
+    """
+
+    session_id: str
+    turn_id: str
+    message_id: str
+    attempt: tuple[int, int]
+    idx: int
+    event: StreamEvent
+
+
+SessionEvent: TypeAlias = LedgerEntry | Live | Error | Unknown
+Event: TypeAlias = RunEvent | Live
+"""Anything that may stand on a line of the wire."""

@@ -1,0 +1,121 @@
+"""What the parts around the loop give and get: turns, hooks, guardrails, sandboxes, sub-agents."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gnomon.types.events import Error, TurnStop
+from gnomon.types.messages import Message, Meta, ToolCall, ToolResult
+from gnomon.types.records import SessionState, Time
+from gnomon.types.requests import Request, Response, Usage
+
+__all__ = [
+    "CancelMode",
+    "ExecLimits",
+    "ExecResult",
+    "GuardrailResult",
+    "HookEvent",
+    "IsolationLevel",
+    "SessionStatus",
+    "SubagentResult",
+    "Turn",
+]
+
+IsolationLevel: TypeAlias = Literal["none", "process", "namespaces", "container"]
+CancelMode: TypeAlias = Literal["now", "after_step"]
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one turn came to. `messages` are the ones it added, the user's first.
+
+    `cost` is in US dollars; `None` when a price is unknown.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    stop: TurnStop
+    started_at: Time
+    ended_at: Time
+    rounds: int = 0
+    usage: Usage = Usage()
+    cost: float | None = None
+    error: Error | None = None
+
+    @property
+    def text(self) -> str:
+        """The last thing the model said."""
+        spoken = (message.text for message in reversed(self.messages) if message.role == "assistant")
+        return next(spoken, "")
+
+
+class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    state: SessionState
+    agent: str = ""
+    model: str = ""
+    turn_id: str | None = None
+    tokens_used: int | None = None
+    tokens_max: int | None = None
+    context_percent: float | None = None
+    cost: float | None = None
+    pending_approvals: tuple[str, ...] = ()
+
+
+class HookEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One step as a hook sees it. `notes` is the hook's own room, from before to after."""
+
+    kind: Literal["model", "tool", "turn", "session"]
+    name: str
+    session_id: str = ""
+    turn_id: str = ""
+    attempt: int = 1
+    request: Request | None = None
+    response: Response | None = None
+    tool_call: ToolCall | None = None
+    result: ToolResult | None = None
+    error: Error | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
+    notes: Meta = {}
+
+
+class GuardrailResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    passed: bool
+    reason: str = ""
+    replacement: str | None = None
+
+
+class ExecLimits(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """`None` is the sandbox's own default, never unlimited."""
+
+    memory_bytes: int | None = None
+    disk_bytes: int | None = None
+    output_bytes: int | None = None
+    processes: int | None = None
+    cpu_s: float | None = None
+    network: bool = False
+
+
+class ExecResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """`level` says honestly what held the command."""
+
+    exit_code: int | None
+    level: IsolationLevel
+    stdout: bytes = b""
+    stderr: bytes = b""
+    timed_out: bool = False
+    truncated: bool = False
+    oom: bool = False
+    duration_s: float = 0.0
+
+
+class SubagentResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    id: str
+    status: Literal["finished", "failed", "cancelled", "budget"]
+    output: str = ""
+    messages: tuple[Message, ...] = ()
+    usage: Usage = Usage()
+    cost: float | None = None
+    error: Error | None = None
+    duration_s: float = 0.0
