@@ -1,1 +1,123 @@
-"""Gnomon: a durable agent runtime. Each public name is loaded when first touched."""
+"""Gnomon: a durable agent runtime. Each public name is loaded when first touched.
+
+```python
+from gnomon import Agent, tool
+```
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon import errors as errors
+    from gnomon import sync as sync
+    from gnomon.agent import Agent as Agent
+    from gnomon.contracts.provider import Provider as Provider
+    from gnomon.contracts.tool import Tool as Tool
+    from gnomon.contracts.tool import ToolContext as ToolContext
+    from gnomon.engine.budget import Budget as Budget
+    from gnomon.engine.run import Run as Run
+    from gnomon.errors import GnomonError as GnomonError
+    from gnomon.errors import ToolFailed as ToolFailed
+    from gnomon.stream import Stream as Stream
+    from gnomon.stream import StreamFold as StreamFold
+    from gnomon.tools.function import tool as tool
+    from gnomon.types.codec import decode_event as decode_event
+    from gnomon.types.codec import encode_event as encode_event
+    from gnomon.types.events import AttemptDiscarded as AttemptDiscarded
+    from gnomon.types.events import Done as Done
+    from gnomon.types.events import Finish as Finish
+    from gnomon.types.events import MessageCompleted as MessageCompleted
+    from gnomon.types.events import PartEnd as PartEnd
+    from gnomon.types.events import StreamWarning as StreamWarning
+    from gnomon.types.events import TextDelta as TextDelta
+    from gnomon.types.events import ThinkingDelta as ThinkingDelta
+    from gnomon.types.events import ToolCallDelta as ToolCallDelta
+    from gnomon.types.events import ToolCallEnd as ToolCallEnd
+    from gnomon.types.events import ToolCallStart as ToolCallStart
+    from gnomon.types.events import ToolFinished as ToolFinished
+    from gnomon.types.events import ToolIntent as ToolIntent
+    from gnomon.types.events import TurnFinished as TurnFinished
+    from gnomon.types.events import TurnStarted as TurnStarted
+    from gnomon.types.events import UsageUpdate as UsageUpdate
+    from gnomon.types.messages import Audio as Audio
+    from gnomon.types.messages import File as File
+    from gnomon.types.messages import Image as Image
+    from gnomon.types.messages import Message as Message
+    from gnomon.types.messages import Text as Text
+    from gnomon.types.messages import Thinking as Thinking
+    from gnomon.types.messages import ToolCall as ToolCall
+    from gnomon.types.messages import ToolDef as ToolDef
+    from gnomon.types.messages import ToolResult as ToolResult
+    from gnomon.types.requests import Reasoning as Reasoning
+    from gnomon.types.requests import Request as Request
+    from gnomon.types.requests import Response as Response
+    from gnomon.types.requests import Usage as Usage
+    from gnomon.types.steps import Turn as Turn
+
+__version__ = "0.1.0"
+
+_HOMES: dict[str, tuple[str, ...]] = {
+    "gnomon.agent": ("Agent",),
+    "gnomon.contracts.provider": ("Provider",),
+    "gnomon.contracts.tool": ("Tool", "ToolContext"),
+    "gnomon.engine.budget": ("Budget",),
+    "gnomon.engine.run": ("Run",),
+    "gnomon.errors": ("GnomonError", "ToolFailed"),
+    "gnomon.stream": ("Stream", "StreamFold"),
+    "gnomon.tools.function": ("tool",),
+    "gnomon.types.codec": ("decode_event", "encode_event"),
+    "gnomon.types.events": (
+        "AttemptDiscarded",
+        "Done",
+        "Finish",
+        "MessageCompleted",
+        "PartEnd",
+        "StreamWarning",
+        "TextDelta",
+        "ThinkingDelta",
+        "ToolCallDelta",
+        "ToolCallEnd",
+        "ToolCallStart",
+        "ToolFinished",
+        "ToolIntent",
+        "TurnFinished",
+        "TurnStarted",
+        "UsageUpdate",
+    ),
+    "gnomon.types.messages": (
+        "Audio",
+        "File",
+        "Image",
+        "Message",
+        "Text",
+        "Thinking",
+        "ToolCall",
+        "ToolDef",
+        "ToolResult",
+    ),
+    "gnomon.types.requests": ("Reasoning", "Request", "Response", "Usage"),
+    "gnomon.types.steps": ("Turn",),
+}
+_MODULES = ("errors", "sync")
+
+_home_of = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [*sorted(_home_of), *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll] - names load lazily
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"gnomon.{name}")
+    if name not in _home_of:
+        raise AttributeError(f"module 'gnomon' has no attribute {name!r}")
+    value: object = getattr(import_module(_home_of[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,130 @@
+"""What can go wrong in a command: one line on stderr, and an exit code.
+
+    0    done                      (also when the reader of stdout has left)
+    1    the model, its service or a back end failed
+    2    wrong usage or configuration: the person who typed it acts
+    4    a budget was reached; the answer so far was printed
+    130  interrupted
+
+3 is kept for a run that waits for an approval.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import click
+
+from gnomon.errors import ConfigError, GnomonError, scrub
+
+__all__ = ["BUDGET", "FAILED", "INTERRUPTED", "USAGE", "clean", "guarded", "one_line", "report"]
+
+FAILED, USAGE, BUDGET, INTERRUPTED = 1, 2, 4, 130
+
+_LONGEST = 1_000
+_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
+    """The exit code of the work. No exception leaves this function."""
+    try:
+        _use_utf8()
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `| head -1`: the reader has what it wanted
+        _let_go_of_stdout()
+        return 0
+    except KeyboardInterrupt:
+        report("interrupted", kind="")
+        return INTERRUPTED
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a person reads this, not a traceback
+        return _told(error, debug=_wants_debug(arguments))
+
+
+def report(message: str, *, kind: str = "error: ") -> None:
+    """One line on stderr, whatever the message holds."""
+    with suppress(OSError):  # nobody is left to read it
+        sys.stderr.write(f"gnomon: {kind}{one_line(message, _LONGEST)}\n")
+        sys.stderr.flush()
+
+
+def one_line(text: str, longest: int) -> str:
+    """The text without line ends, control characters and secrets, shortened."""
+    line = " ".join(clean(text).split())
+    shown = "".join(character for character in line if character.isprintable())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def clean(text: str) -> str:
+    """The text without anything that looks like a key, or is one of this environment."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and name.upper().endswith(_SECRET_NAMES):
+            text = text.replace(value, "[redacted]")
+    return scrub(text)
+
+
+def _told(error: Exception, *, debug: bool) -> int:
+    """Say what went wrong in one line; the traceback is for those who ask."""
+    if debug:
+        import traceback
+
+        with suppress(OSError):
+            sys.stderr.write(clean("".join(traceback.format_exception(error))))
+    report(_message(error))
+    return _exit_code(error)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, GnomonError):
+        return str(error)
+    if isinstance(error, click.ClickException):
+        return _usage_message(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror[0].lower()}{error.strerror[1:]}"
+    return f"internal error: {type(error).__name__}: {error} (run with --debug to see where)"
+
+
+def _usage_message(error: click.ClickException) -> str:
+    said = error.format_message().strip()
+    text = said[:1].lower() + said[1:].rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        return f"{text} (a prompt that begins with a dash: gnomon -- 'PROMPT'; all options: gnomon --help)"
+    return text
+
+
+def _exit_code(error: Exception) -> int:
+    return USAGE if isinstance(error, ConfigError | click.UsageError) else FAILED
+
+
+def _wants_debug(arguments: Sequence[str]) -> bool:
+    before_words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--debug" in before_words or os.environ.get("GNOMON_DEBUG", "") not in ("", "0")
+
+
+def _use_utf8() -> None:
+    """JSON and models speak UTF-8, whatever the locale says."""
+    from io import TextIOWrapper
+
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by `>&-`; lives as long as we do
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+def _let_go_of_stdout() -> None:
+    """Python flushes what is left at its end, and would complain of the closed pipe then."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                os.dup2(nowhere, stream.fileno())

@@ -1,0 +1,33 @@
+"""How many tokens something comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from gnomon.types.messages import Message, ToolDef
+
+__all__ = ["TokenCounter"]
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts tokens, or estimates them well enough to plan with.
+
+    Stable once two back ends keep it.
+
+    - a counter must not use the network, and must not wait for anything.
+    - `count_messages` must count every part of a message, tool calls, results,
+      images and audio too, and the schemas of the tools.
+    - nothing must count as 0, and more of the same must not count as less.
+    - the engine fills in usage that a vendor did not report with this count and
+      marks it estimated; it must not be zero for a text that is not empty (U3).
+    """
+
+    def count_messages(self, messages: Sequence[Message], tools: Sequence[ToolDef] = ()) -> int:
+        """The tokens of a prompt made of these."""
+        ...
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a plain text."""
+        ...

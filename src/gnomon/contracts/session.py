@@ -1,0 +1,97 @@
+"""The boundary between whoever talks to an agent and the engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
+
+from gnomon.types.events import SessionEvent
+from gnomon.types.messages import Content, Message
+from gnomon.types.steps import CancelMode, SessionStatus, Turn
+
+__all__ = ["Input", "Session", "SessionReader", "WhenBusy"]
+
+Input: TypeAlias = Content | Message | Sequence[Content]
+
+WhenBusy: TypeAlias = Literal["queue", "reject", "interrupt", "steer"]
+"""What becomes of a message that arrives during a turn."""
+
+
+class SessionReader(Protocol):
+    """The events of a session from one place on; a `PullStream` that knows its place.
+
+    Stable once two back ends keep it.
+
+    - `position` must be the seq up to which everything was read: given to `events`
+      later, here or elsewhere, it must lose nothing. Deltas of the message that was
+      being streamed may come again.
+    - leaving the block must let go of the reader, and must not disturb the run.
+    """
+
+    @property
+    def position(self) -> int: ...
+
+    def __aiter__(self) -> AsyncIterator[SessionEvent]: ...
+
+    def __anext__(self) -> Awaitable[SessionEvent]: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Session(Protocol):
+    """One conversation, live.
+
+    Stable once two back ends keep it.
+
+    - `send` must return once the message is durable and the session woken, with
+      the id of the message; the same id sent again must be the same message.
+    - after an error or a cancel the session must be idle again, and take the next
+      message (Y1).
+    - a message sent during a turn must be queued, rejected with `Conflict`, put in
+      the place of the turn (interrupt) or given to it (steer), as the caller says.
+      While an approval is pending it must be queued, and interrupt must cancel the
+      approval (Y2).
+    - `events` may have any number of readers, each from its own place; a slow one
+      must not be in the way of the run (Y3).
+    - `turn_result` must wait for the latest turn to end. A turn that failed must be
+      given with its `error`; before the first turn it must raise `RuntimeError`.
+    - everything here must behave the same in this process and over a wire (Y4).
+    - two processes that open one session must not both run it (Y5).
+    - `cancel` must return once the turn has ended or will not go on, and must do
+      nothing when none is running.
+    - `close` must be safe to call twice; it must not lose or end what is durable.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def status(self) -> SessionStatus: ...
+
+    async def send(
+        self, input: Input, *, when_busy: WhenBusy = "queue", message_id: str | None = None
+    ) -> str:
+        """Give the session something to answer."""
+        ...
+
+    def events(self, after: int = 0) -> SessionReader:
+        """What happened after that place, and then what happens."""
+        ...
+
+    async def turn_result(self) -> Turn:
+        """What the latest turn came to, when it has ended."""
+        ...
+
+    async def cancel(self, mode: CancelMode = "now") -> None:
+        """End the running turn."""
+        ...
+
+    async def close(self) -> None: ...

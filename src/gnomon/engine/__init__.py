@@ -1,0 +1,1 @@
+"""One turn after another. Knows contracts, and no back end."""

@@ -1,0 +1,73 @@
+"""What was said so far: the fold of the events that a turn records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gnomon.types.events import LedgerEntry, MessageCompleted, MessageReceived, ToolFinished
+from gnomon.types.messages import Message, ToolCall, ToolResult
+
+__all__ = ["History", "settled"]
+
+
+class History:
+    """The conversation in memory. It changes by events alone, so a durable one can take its place.
+
+    Every call has exactly one result, in the order of the calls: they become one
+    message when the last of them is in.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._messages = settled(messages)
+        self._calls: tuple[ToolCall, ...] = ()
+        self._results: dict[str, ToolResult] = {}
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self._messages
+
+    async def append(self, *entries: LedgerEntry) -> None:
+        """Take in what happened, in order. What is appended is kept when this returns."""
+        for entry in entries:
+            if isinstance(entry, MessageReceived):
+                self._messages.append(entry.message)
+            elif isinstance(entry, MessageCompleted):
+                self._messages.append(entry.message)
+                self._calls, self._results = entry.message.tool_calls, {}
+            elif isinstance(entry, ToolFinished):
+                self._take(entry.result)
+
+    def _take(self, result: ToolResult) -> None:
+        self._results[result.call_id] = result
+        if len(self._results) == len(self._calls):
+            self._messages.append(Message.tool(*(self._results[call.id] for call in self._calls)))
+
+
+def settled(messages: Iterable[Message]) -> list[Message]:
+    """The messages with one result for every call: a call without one poisons all that follows."""
+    whole: list[Message] = []
+    calls: tuple[ToolCall, ...] = ()
+    answers: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            answers.append(message)
+            continue
+        whole += _settled_answers(calls, answers)
+        whole.append(message)
+        calls, answers = message.tool_calls, []
+    return whole + _settled_answers(calls, answers)
+
+
+def _settled_answers(calls: tuple[ToolCall, ...], answers: list[Message]) -> list[Message]:
+    """One message of results for these calls, whether they came in one, in several, or not at all."""
+    if not calls:
+        return []
+    wanted = tuple(call.id for call in calls)
+    if len(answers) == 1 and tuple(result.call_id for result in answers[0].tool_results) == wanted:
+        return answers
+    given = {result.call_id: result for answer in reversed(answers) for result in answer.tool_results}
+    return [Message.tool(*(given.get(call.id) or _interrupted(call) for call in calls))]
+
+
+def _interrupted(call: ToolCall) -> ToolResult:
+    return ToolResult.of(call, "this call was interrupted; it is not known to have run", status="interrupted")

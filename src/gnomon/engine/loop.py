@@ -1,0 +1,76 @@
+"""Ask, run tools, repeat, stop.
+
+There is one loop. A blocking run is this one read to its end; a durable run is
+this one with a ledger for its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from gnomon.engine.budget import Meter
+from gnomon.engine.clock import Clock
+from gnomon.engine.definition import Definition
+from gnomon.engine.history import History
+from gnomon.engine.ids import new_id
+from gnomon.engine.tools import run_calls
+from gnomon.types.events import (
+    Done,
+    MessageCompleted,
+    MessageReceived,
+    RunEvent,
+    TurnFinished,
+    TurnStarted,
+    TurnStop,
+)
+from gnomon.types.messages import Message
+
+__all__ = ["run_turn"]
+
+
+async def run_turn(
+    agent: Definition, history: History, message: Message, *, turn_id: str, clock: Clock
+) -> AsyncGenerator[RunEvent, None]:
+    """One turn, event by event. What is yielded has been recorded before, but for deltas."""
+    meter = Meter(agent.budget, clock)
+    started = TurnStarted(turn_id, agent.name, agent.model)
+    await history.append(MessageReceived(new_id("msg"), message), started)
+    yield started
+    stop: TurnStop | None = None
+    while stop is None:
+        async with agent.provider.stream(agent.request(history.messages)) as answer:
+            async for event in answer:
+                if type(event) is not Done:
+                    yield event
+        completed = MessageCompleted(turn_id, new_id("msg"), answer.response)
+        meter.count(completed.response)
+        await history.append(completed)
+        yield completed
+        async with aclosing(_run_tools(agent, history, completed)) as events:
+            async for event in events:
+                yield event
+        stop = _stop(completed, meter)
+    finished = TurnFinished(turn_id, stop, meter.rounds, meter.usage)
+    await history.append(finished)
+    yield finished
+
+
+async def _run_tools(
+    agent: Definition, history: History, completed: MessageCompleted
+) -> AsyncGenerator[RunEvent, None]:
+    """Run what the message calls for. Nothing starts before the message is recorded."""
+    calls = completed.message.tool_calls
+    if not calls:
+        return
+    async with aclosing(run_calls(calls, agent.tools, completed.turn_id)) as events:
+        async for event in events:
+            await history.append(event)
+            yield event
+
+
+def _stop(completed: MessageCompleted, meter: Meter) -> TurnStop | None:
+    """A turn is over when its message calls no tool, or a limit is reached; a label decides nothing."""
+    if not completed.message.tool_calls:
+        return completed.response.stop_reason
+    return meter.reached()

@@ -1,0 +1,159 @@
+"""Names → back ends, imported on first use.
+
+A name stands here and nowhere else: lists in the docs are made from this table.
+Other packages add theirs as entry points (`gnomon.providers`, `gnomon.storage`,
+…); a built-in name always wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from gnomon.contracts.provider import Provider
+from gnomon.errors import ConfigError, MissingExtra, UnknownName
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["KINDS", "ModelName", "load", "names", "near", "parse_model", "provider"]
+
+KINDS: dict[str, str] = {
+    "providers": "provider",
+    "embedders": "embedder",
+    "counters": "token counter",
+    "storage": "storage",
+    "vector_stores": "vector store",
+    "knowledge": "knowledge",
+    "guardrails": "guardrail",
+    "hooks": "hook",
+    "sandboxes": "sandbox",
+    "tools": "tool",
+    "compactors": "compactor",
+    "drivers": "driver",
+}
+"""Each kind of back end and what one of it is called in a sentence."""
+
+_BUILT_IN: dict[str, dict[str, str]] = {
+    "providers": {
+        "demo": "gnomon.providers.demo:DemoProvider",
+        "scripted": "gnomon.providers.scripted:ScriptedProvider",
+    },
+    "tools": {
+        "calculate": "gnomon.tools.calculator:calculate",
+        "now": "gnomon.tools.clock:now",
+    },
+}
+
+
+class ModelName(NamedTuple):
+    """`provider:model`, taken apart; no model means the provider's own choice."""
+
+    provider: str
+    model: str | None
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Every name of a kind: the built-in ones first, then those of other packages."""
+    built_in = _table(kind)
+    added = sorted({point.name for point in _entry_points(kind)} - built_in.keys())
+    return (*built_in, *added)
+
+
+def load(kind: str, name: str) -> object:
+    """The class or function behind a name."""
+    target = _table(kind).get(name)
+    if target is not None:
+        return _import_built_in(kind, name, target)
+    points = [point for point in _entry_points(kind) if point.name == name]
+    if not points:
+        raise _unknown(kind, name)
+    return _import_added(kind, name, points)
+
+
+def parse_model(text: str) -> ModelName:
+    """`openai:gpt-5`, `anthropic/claude-…`, `fallback:a,b` or `demo`; the first separator counts."""
+    name = text.strip()
+    cut = min((at for at in (name.find(":"), name.find("/")) if at >= 0), default=len(name))
+    if not name[:cut]:
+        raise ConfigError(f"model {text!r} names no provider", hint="write provider:model, or demo")
+    return ModelName(name[:cut], name[cut + 1 :] or None)
+
+
+def provider(text: str, settings: Mapping[str, object] | None = None) -> Provider:
+    """The provider that a model string names, made with these settings."""
+    wanted = parse_model(text)
+    kind = load("providers", wanted.provider)
+    if not (isinstance(kind, type) and issubclass(kind, Provider)):
+        raise ConfigError(f"provider {wanted.provider!r} is {kind!r}, not a class of Provider")
+    chosen = dict(settings or {})
+    if wanted.model is not None:
+        chosen["model"] = wanted.model
+    _check_settings(wanted.provider, kind, chosen)
+    return kind(**chosen)
+
+
+def near(name: str, known: tuple[str, ...]) -> str:
+    """A sentence that helps someone who mistyped."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(repr(match) for match in close) + "?"
+    return "known: " + (", ".join(known) or "none")
+
+
+def _table(kind: str) -> dict[str, str]:
+    if kind not in KINDS:
+        raise ConfigError(f"no kind of back end is called {kind!r}", hint=near(kind, tuple(KINDS)))
+    return _BUILT_IN.get(kind, {})
+
+
+def _entry_points(kind: str) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # slow to import, and seldom needed
+
+    return tuple(entry_points(group=f"gnomon.{kind}"))
+
+
+def _import_built_in(kind: str, name: str, target: str) -> object:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "gnomon"):
+            raise
+        raise MissingExtra(
+            f"{KINDS[kind]} {name!r} needs {missing}", hint=f"install it: pip install 'gnomon[{name}]'"
+        ) from error
+
+
+def _import_added(kind: str, name: str, points: list[EntryPoint]) -> object:
+    values = {point.value for point in points}
+    if len(values) > 1:
+        offers = " and ".join(sorted(values))
+        raise ConfigError(
+            f"two packages offer {KINDS[kind]} {name!r}: {offers}", hint="uninstall one of them"
+        )
+    try:
+        return points[0].load()
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{KINDS[kind]} {name!r} ({points[0].value}) cannot be loaded: {cause}") from error
+
+
+def _unknown(kind: str, name: str) -> UnknownName:
+    return UnknownName(f"there is no {KINDS[kind]} called {name!r}", hint=near(name, names(kind)))
+
+
+def _check_settings(name: str, kind: type[Provider], settings: Mapping[str, object]) -> None:
+    from inspect import Parameter, signature
+
+    parameters = signature(kind).parameters
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    for setting in settings:
+        if setting not in parameters:
+            hint = near(setting, tuple(parameters))
+            raise ConfigError(f"provider {name!r} takes no setting {setting!r}", hint=hint)

@@ -1,0 +1,1 @@
+"""Tools: how a function becomes one, and the small ones that come built in."""

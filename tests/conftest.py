@@ -1,0 +1,110 @@
+"""How the tests run: async functions without a plugin, no network but loopback, sampled properties.
+
+- A plain `async def test_…` runs under `asyncio.run`, and fails when it leaves a task behind.
+  The checks of the contract suites are left to the plugin that `gnomon` itself ships.
+- A connection to anything but this machine is refused.
+- Property tests take 50 examples, or 2,000 with `GNOMON_SOAK=1`; with `GNOMON_TEST_SEED`
+  set, a run can be repeated exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterable
+
+import hypothesis
+import pytest
+
+SEED = os.environ.get("GNOMON_TEST_SEED", "")
+SOAK = os.environ.get("GNOMON_SOAK") == "1"
+
+# A loaded machine is no defect of what is tested.
+_PATIENT = (hypothesis.HealthCheck.too_slow,)
+
+hypothesis.settings.register_profile(
+    "sampled",
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=_PATIENT,
+    # An example remembered from an earlier run would make a seeded one differ.
+    **({"database": None} if SEED else {}),
+)
+hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None, suppress_health_check=_PATIENT)
+hypothesis.settings.load_profile("soak" if SOAK else "sampled")
+
+
+# --- async tests ------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or _is_contract_check(pyfuncitem):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(_run(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+def _is_contract_check(item: pytest.Function) -> bool:
+    classes: Iterable[type] = item.cls.__mro__ if item.cls is not None else ()
+    return any(cls.__module__.split(".")[:2] == ["gnomon", "testing"] for cls in classes)
+
+
+async def _run(test: Callable[..., object], arguments: dict[str, object]) -> None:
+    await test(**arguments)  # type: ignore[misc]
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left, f"the test left {len(left)} task(s) pending: {left}"
+
+
+# --- no network but loopback ------------------------------------------------
+
+_real = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex")}
+
+
+def _guarded(name: str) -> Callable[[socket.socket, object], object]:
+    def connect(self: socket.socket, address: object) -> object:
+        if not _is_local(self, address):
+            # Not an `Exception`: code that shrugs off failures must not shrug off this one.
+            pytest.fail(f"a test tried to connect to {address!r}: only loopback is allowed")
+        return _real[name](self, address)
+
+    return connect
+
+
+def _is_local(sock: socket.socket, address: object) -> bool:
+    if sock.family == getattr(socket, "AF_UNIX", None):
+        return True
+    host = address[0] if isinstance(address, tuple) and address else ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def pytest_configure() -> None:
+    for name in _real:
+        setattr(socket.socket, name, _guarded(name))
+
+
+def pytest_unconfigure() -> None:
+    for name in _real:
+        if name in vars(socket.socket):
+            delattr(socket.socket, name)
+
+
+# --- repeatable properties --------------------------------------------------
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not SEED:
+        return
+    for item in items:
+        test = getattr(item, "obj", None)
+        if getattr(test, "is_hypothesis_test", False):
+            hypothesis.seed(SEED)(getattr(test, "__func__", test))
