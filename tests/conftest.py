@@ -14,7 +14,7 @@ import inspect
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import hypothesis
 import pytest
@@ -50,8 +50,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _is_contract_check(item: pytest.Function) -> bool:
-    classes: Iterable[type] = item.cls.__mro__ if item.cls is not None else ()
-    return any(cls.__module__.split(".")[:2] == ["gnomon", "testing"] for cls in classes)
+    return getattr(item.cls, "__gnomon_contract__", None) is not None
 
 
 async def _run(test: Callable[..., object], arguments: dict[str, object]) -> None:

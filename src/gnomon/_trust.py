@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.errors import ConfigError, InvalidInput
+from gnomon.errors import ConfigError, InvalidInput, scrub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "is_utf8",
     "named_folder",
     "one_line",
+    "parse_toml",
     "read_file",
     "real_path",
     "trust",
@@ -157,7 +158,6 @@ def _replace(path: str, content: bytes) -> None:
     """Puts the content in place, whole or not at all. The caller is the only writer."""
     fresh = f"{path}.new"
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PRIVATE, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), 0o600)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -205,6 +205,40 @@ def _read_regular(path: str, most_bytes: int) -> bytes:
         os.close(handle)
 
 
+def parse_toml(path: str, content: bytes) -> dict[str, object]:
+    """The tables of a TOML file. Its text never reaches a message: it may hold keys."""
+    import tomllib
+
+    text = _decoded(path, content)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{one_line(path)}, {_complaint(str(error), text)}") from None
+    except (ValueError, RecursionError):
+        detail = "a number in it is too long, or its lists are nested too deep"
+        raise InvalidInput(f"{one_line(path)} cannot be used: {detail}") from None
+
+
+def _decoded(path: str, content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"{one_line(path)}, line {line}: not UTF-8 text") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InvalidInput(f"{one_line(path)}, line {line}: a NUL character, so this is not a text file")
+    return text
+
+
+def _complaint(said: str, text: str) -> str:
+    """Line, column and reason, out of what the TOML parser said."""
+    reason, _, place = said.rpartition(" (at ")
+    if "line" not in place:  # "end of document"
+        place = f"line {text.count(chr(10)) + 1}, column {len(text) - text.rfind(chr(10))}"
+    return f"{place.rstrip(')')}: not valid TOML: {one_line(reason, most=120)}"
+
+
 def real_path(path: Path | str) -> str:
     """The path with every symlink resolved; what does not exist stays as it is."""
     try:
@@ -232,9 +266,15 @@ def named_folder(env: Mapping[str, str], variable: str, *under_home: str) -> str
 
 
 def one_line(text: str, *, most: int | None = None) -> str:
-    """The text as it may stand in a message: printable, on one line, cut after `most` characters."""
-    shown = text if most is None or len(text) <= most else f"{text[:most]}..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    """The text as it may stand in a message: printable and on one line.
+
+    With `most` it is cut after so many characters, and secrets are taken out
+    first, because half a secret is not recognised any more.
+    """
+    if most is not None:
+        text = scrub(text)
+        text = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -58,7 +58,7 @@ class Agent:
         self._definition = Definition(
             name=name,
             provider=_provider(model, settings),
-            tools=Toolbox(_tool(item) for item in tools),
+            tools=Toolbox(_tool(item) for item in _listed(tools)),
             budget=budget or Budget(),
             instructions=instructions,
             temperature=temperature,
@@ -83,7 +83,7 @@ class Agent:
 
     def stream(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Run:
         """The turn as it happens. Nothing is asked before the first event is read."""
-        return Run(self._definition, _message(prompt), messages, self._clock)
+        return Run(self._definition, _message(prompt), _messages(messages), self._clock)
 
     async def close(self) -> None:
         """Let go of what the provider holds open. May be called twice."""
@@ -108,10 +108,16 @@ def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:
     raise TypeError(f"a model is a string such as 'demo' or a Provider, not {type(model).__name__}")
 
 
+def _listed(tools: object) -> Sequence[object]:
+    if isinstance(tools, Sequence) and not isinstance(tools, str | bytes):
+        return cast("Sequence[object]", tools)
+    raise TypeError(f"tools are given as a list, not as {type(cast(object, tools)).__name__}")
+
+
 def _tool(item: object) -> Tool:
     if isinstance(item, str):
         item = registry.load("tools", item)
-    if isinstance(item, Tool):
+    if isinstance(item, Tool) and not isinstance(item, type):
         return item
     if callable(item):
         return FunctionTool(item)
@@ -123,6 +129,13 @@ def _message(prompt: object) -> Message:
         return prompt
     if isinstance(prompt, str | Part):
         return Message("user", as_parts((prompt,)))
-    if isinstance(prompt, Sequence):
+    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray):
         return Message("user", as_parts(cast("Sequence[Content]", prompt)))
-    raise TypeError(f"a prompt is text, parts or a Message, not {type(prompt).__name__}")
+    raise TypeError(f"a prompt is text, parts or a Message, not {type(cast(object, prompt)).__name__}")
+
+
+def _messages(messages: Sequence[Message]) -> Sequence[Message]:
+    for message in cast("Sequence[object]", messages):
+        if not isinstance(message, Message):
+            raise TypeError(f"messages are a list of Message, and {type(message).__name__} was found in it")
+    return messages

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeGuard, get_args
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -29,13 +29,14 @@ from gnomon._trust import (
     is_utf8,
     named_folder,
     one_line,
+    parse_toml,
     read_file,
     real_path,
     trust,
     trusted,
     untrust,
 )
-from gnomon.errors import ConfigError, InvalidInput, NotTrusted, scrub
+from gnomon.errors import ConfigError, InvalidInput, NotTrusted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,11 +80,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"Config({shown})"
 
-    def __rich_repr__(self) -> Generator[tuple[str, object]]:
+    def __rich_repr__(self) -> list[tuple[str, object]]:
         """Settings of providers by name only: a value may be a key."""
-        for name in ("model", "system", "output", "tools", "budget"):
-            yield name, getattr(self, name)
-        yield "providers", {name: sorted(settings) for name, settings in self.providers.items()}
+        providers = {name: sorted(settings) for name, settings in self.providers.items()}
+        return [(name, getattr(self, name)) for name in sorted(_HARMLESS)] + [("providers", providers)]
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,11 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings; where each one that is set came from (`budget.rounds` → a file, variable or flag); the files."""
+    """The settings, and where they came from.
+
+    `sources` names the file, variable or flag that set each key (`budget.rounds`);
+    `files` are those looked for, the strongest first.
+    """
 
     config: Config
     sources: dict[str, str]
@@ -144,7 +148,7 @@ def project_file(cwd: Path | str | None = None, env: Mapping[str, str] | None = 
 
 def _user_path(env: Mapping[str, str]) -> str | None:
     if named := env.get("GNOMON_CONFIG"):
-        return named if os.path.isabs(named) else os.path.join(_folder(None) or "", named)
+        return named
     base = named_folder(env, "XDG_CONFIG_HOME", ".config")
     return os.path.join(base, "gnomon", "config.toml") if base else None
 
@@ -199,13 +203,11 @@ class _Layer(NamedTuple):
 
     def source(self, key: _Key) -> str:
         """What set the key: a file, a variable or a flag."""
-        match self.kind:
-            case "file":
-                return one_line(self.path)
-            case "environment":
-                return "GNOMON_" + "_".join(key).upper()
-            case "flags":
-                return "--" + "-".join(one_line(part, most=60) for part in key)
+        if self.kind == "file":
+            return one_line(self.path)
+        if self.kind == "environment":
+            return _variable(key)
+        return "--" + "-".join(one_line(part, most=60) for part in key)
 
     def name(self, key: _Key) -> str:
         """How a message begins."""
@@ -220,12 +222,10 @@ def _user_layer(env: Mapping[str, str]) -> tuple[list[ConfigFile], _Layer | None
     if content is None and env.get("GNOMON_CONFIG"):
         raise InvalidInput(f"GNOMON_CONFIG names {one_line(path)}, which does not exist")
     seen = [ConfigFile(path=path, layer="user", found=content is not None, trusted=True)]
-    return seen, None if content is None else _Layer("file", _parsed(path, content), path, env)
+    return seen, None if content is None else _Layer("file", parse_toml(path, content), path, env)
 
 
-def _project_layer(
-    env: Mapping[str, str], cwd: Path | str | None
-) -> tuple[list[ConfigFile], _Layer | None]:
+def _project_layer(env: Mapping[str, str], cwd: Path | str | None) -> tuple[list[ConfigFile], _Layer | None]:
     seen: list[ConfigFile] = []
     for path in _project_paths(cwd, env):
         if not _is_there(path):
@@ -237,7 +237,7 @@ def _project_layer(
         # The bytes that are judged are the bytes that are parsed: the file is not read again.
         known = is_recorded(_project_folder(path), content, env)
         seen.append(ConfigFile(path=path, layer="project", found=True, trusted=known))
-        return seen, _Layer("file", _parsed(path, content), path, env, known)
+        return seen, _Layer("file", parse_toml(path, content), path, env, known)
     return seen, None
 
 
@@ -248,11 +248,215 @@ def _project_folder(path: str) -> str:
 def _environment_layer(env: Mapping[str, str]) -> _Layer:
     """What the variables set; an empty one sets nothing."""
     table: _Table = {}
-    for key, field in _FIELDS.items():
-        text = env.get("GNOMON_" + "_".join(key).upper())
-        if text:
-            at = table
-            for part in key[:-1]:
-                at = at.setdefault(part, {})  # pyright: ignore
-            at[key[-1]] = field.parse(text)
-    return _Layer("environment", table)
+    budget: _Table = {}
+    for key in _FIELDS:
+        if text := env.get(_variable(key)):
+            value = [part.strip() for part in text.split(",")] if key == ("tools",) else text
+            (budget if key[0] == "budget" else table)[key[-1]] = value
+    return _Layer("environment", {**table, "budget": budget})
+
+
+def _variable(key: _Key) -> str:
+    return "GNOMON_" + "_".join(key).upper()
+
+
+def _merge(table: _Table, layer: _Layer, into: _Table, sources: dict[str, str], above: _Key = ()) -> None:
+    """Lays a checked layer over the weaker ones, and notes what came from it."""
+    for name, value in table.items():
+        key = (*above, name)
+        under = into.get(name)
+        if not (_is_table(value) and _is_table(under)):
+            _forget(sources, _dotted(key))
+            under = into[name] = {} if _is_table(value) else value
+        if _is_table(value) and _is_table(under):
+            _merge(value, layer, under, sources, key)
+        else:
+            sources[_dotted(key)] = layer.source(key)
+
+
+def _forget(sources: dict[str, str], dotted: str) -> None:
+    for known in [known for known in sources if known == dotted or known.startswith(f"{dotted}.")]:
+        del sources[known]
+
+
+# --- what may be set ------------------------------------------------------------
+
+
+class _Field(NamedTuple):
+    expected: str
+    type: object
+
+
+# No half characters, which cannot be sent, and in names nothing that moves a terminal's cursor.
+_Text = Annotated[str, msgspec.Meta(pattern=r"\A[^\ud800-\udfff]*\Z")]
+_Name = Annotated[str, msgspec.Meta(pattern=r"\A(?! )[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+(?<! )\Z")]
+_Count = Annotated[int, msgspec.Meta(gt=0, le=2**63 - 1)]
+_Seconds = Annotated[float, msgspec.Meta(gt=0, lt=1e300)]  # infinity and nan are out as well
+
+_FIELDS: dict[_Key, _Field] = {
+    ("model",): _Field('a model such as "openai:gpt-5"', _Name),
+    ("system",): _Field("text", _Text),
+    ("output",): _Field('"text", "json" or "stream-json"', Output),
+    ("tools",): _Field("a list of tool names", tuple[_Name, ...]),
+    ("budget", "rounds"): _Field("a whole number above zero", _Count),
+    ("budget", "tokens"): _Field("a whole number above zero", _Count),
+    ("budget", "seconds"): _Field("a number above zero", _Seconds),
+}
+# What a project may set before it is trusted.
+_HARMLESS = frozenset({"model", "system", "output", "tools", "budget"})
+_DEEPEST = 32
+
+
+def _is_table(value: object) -> TypeGuard[_Table]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return isinstance(value, list | tuple)
+
+
+def _checked(layer: _Layer) -> _Table:
+    """The layer's table, every value of the right kind and every `${VAR}` filled in."""
+    table: _Table = {}
+    for name, value in layer.table.items():
+        if value is None:
+            continue
+        if not layer.trusted and name not in _HARMLESS:
+            raise _not_trusted(layer, _first_under((name,), value), "may be set")
+        match name:
+            case "budget":
+                table[name] = {
+                    part: _value((name, part), item, layer) for part, item in _items((name,), value, layer)
+                }
+            case "providers":
+                table[name] = {
+                    part: _settings((name, part), item, layer) for part, item in _items((name,), value, layer)
+                }
+            case _:
+                table[name] = _value((name,), value, layer)
+    return table
+
+
+def _items(key: _Key, value: object, layer: _Layer) -> Iterable[tuple[str, object]]:
+    if not _is_table(value):
+        raise _wrong(key, "a table", value, layer)
+    return [(name, item) for name, item in value.items() if item is not None]
+
+
+def _settings(key: _Key, value: object, layer: _Layer) -> _Table:
+    """A provider's settings: free, because only the provider knows them."""
+    return {name: _filled((*key, name), item, layer) for name, item in _items(key, value, layer)}
+
+
+def _value(key: _Key, raw: object, layer: _Layer) -> object:
+    field = _FIELDS.get(key)
+    if field is None:
+        raise _unknown(key, layer)
+    value = _filled(key, raw, layer)
+    try:
+        return msgspec.convert(value, field.type, strict=layer.kind != "environment")
+    except msgspec.ValidationError:
+        raise _wrong(key, field.expected, raw, layer) from None
+
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?")
+
+
+def _filled(key: _Key, value: object, layer: _Layer) -> object:
+    """The value, with each `${VAR}` in its texts replaced."""
+    if len(key) > _DEEPEST:
+        raise InvalidInput(f"{layer.source(key)}: `{_dotted(key[:3])}` is nested too deep")
+    if isinstance(value, str) and layer.kind == "file":  # the others have been through a shell
+        return _REFERENCE.sub(lambda found: _replacement(key, found, layer), value)
+    if _is_list(value):
+        return [_filled((*key, str(number)), item, layer) for number, item in enumerate(value)]
+    if _is_table(value):
+        return {name: _filled((*key, name), item, layer) for name, item in value.items()}
+    return value
+
+
+def _replacement(key: _Key, found: re.Match[str], layer: _Layer) -> str:
+    if found.group() == "$${":
+        return "${"
+    if not layer.trusted:
+        raise _not_trusted(layer, key, "may use `${...}`")
+    variable = found.group(1)
+    if variable is None:
+        hint = "write `$${` for a plain `${`"
+        raise InvalidInput(f"{layer.name(key)} has `${{` without a variable's name and `}}`", hint=hint)
+    value = layer.env.get(variable)
+    if value is None or not is_utf8(value):
+        what = "is not set" if value is None else "is not UTF-8 text"
+        raise InvalidInput(f"{layer.name(key)} uses ${{{one_line(variable, most=60)}}}, which {what}")
+    return value
+
+
+# --- what went wrong --------------------------------------------------------------
+
+
+def _not_trusted(layer: _Layer, key: _Key, what: str) -> NotTrusted:
+    folder = one_line(_project_folder(layer.path))
+    hint = f"run `gnomon trust` in {folder} if you trust it, or pass --no-project"
+    return NotTrusted(f"{layer.name(key)} {what} only in a trusted folder", hint=hint)
+
+
+def _first_under(key: _Key, value: object) -> _Key:
+    """The first setting in a table: `providers.demo.key` tells more than `providers`."""
+    while _is_table(value) and value and len(key) < 3:
+        name, value = next(iter(value.items()))
+        key = (*key, name)
+    return key
+
+
+def _unknown(key: _Key, layer: _Layer) -> ConfigError:
+    import difflib
+
+    known = {field[-1]: _dotted(field) for field in (*_FIELDS, ("budget",), ("providers",))}
+    near = difflib.get_close_matches(key[-1].lower(), known, n=1, cutoff=0.65)
+    hint = f"did you mean `{known[near[0]]}`?" if near else f"known are {', '.join(sorted(known.values()))}"
+    return ConfigError(f"{layer.name(key)} is not a known key", hint=hint)
+
+
+def _wrong(key: _Key, expected: str, raw: object, layer: _Layer) -> InvalidInput:
+    shown = key[0] in ("model", "output", "tools", "budget")
+    found = _kind(raw, shown=shown)
+    if _is_list(raw) and shown:
+        found += " of " + (", ".join(_kind(item, shown=True) for item in raw[:5]) or "nothing")
+    return InvalidInput(f"{layer.name(key)} should be {expected}, found {found}")
+
+
+_KINDS: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    dict: "a table",
+}
+
+
+def _kind(value: object, *, shown: bool) -> str:
+    """What kind of value it is; the value too, where that gives nothing away."""
+    kind = _KINDS.get(type(value), type(value).__name__)
+    match value:
+        case str() if not is_utf8(value):
+            return f"{kind} that is not UTF-8"
+        case str() if shown:
+            return f'{kind} "{one_line(value, most=40)}"'
+        case float() if shown:
+            return f"{kind}, {value}"
+        case int() if shown and kind != _KINDS[bool] and value.bit_length() <= 64:
+            return f"{kind}, {value}"
+        case _:
+            return kind
+
+
+def _dotted(key: _Key) -> str:
+    """The key as TOML writes it."""
+    return ".".join(_bare(part) for part in key)
+
+
+def _bare(part: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+    return one_line(part if plain else f'"{part}"', most=60)

@@ -86,24 +86,37 @@ __all__ = [
 
 _REDACTED = "[redacted]"
 
-# What a key looks like in a message, a URL or a header dump. Each pattern keeps
-# its first group, so a reader still sees which kind of secret stood there.
+# What a secret looks like in a message, a URL or a dump of headers. The first
+# group of each is kept, so that a reader still sees which kind of secret stood
+# there. Repeats are bounded: a message may hold megabytes of a vendor's reply.
 _SECRETS = re.compile(
     r"""
-    (\bbearer\s+|\bbasic\s+)[\w.~+/=-]{8,}                    # authorization headers
-    | (\b(?:sk|pk|rk|gsk|xai|pplx|hf|ghp|gho|ghs|glpat|xox[abps]|AIza|AKIA|ASIA)(?=[-_0-9A-Z]))[-\w]{8,}
-    | (\beyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*                     # JSON web tokens
-    | ((?:api[-_]?key|(?:access|auth)[-_]?token|token|secret|password|passwd|pwd)["']?\s*[=:]\s*["']?)
-      [^\s"'&,;}]{4,}
-    | ([a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)           # user:password in a URL
+    # by its name: api_key=…, "password": "…", X-Api-Key: …, Authorization: …
+    ((?i:api[-_]?key|access[-_]?key|secret[-_]?key|[?&]key|(?<!\w)authorization|token|secret|password|passwd|pwd)
+      (?:\\?["'])?\s{0,9}[=:]\s{0,9}(?i:(?:\\?["'])?(?:bearer|basic)\s{1,9})?+)
+      (?:(?P<quote>\\?["'])(?:(?!(?P=quote)).){1,9999}|(?!\[redacted\])[^\s"'&,;}]{4,9999})
+    # by what stands before it: Bearer …, Basic …
+    | (\b(?i:bearer|basic)\s{1,9})(?=[\w.~+/=-]{0,99}[\d_=+/])[\w.~+/=-]{8,9999}
+    # by its make
+    | (\b(?:sk|pk|rk)[-_])(?=[\w-]{0,99}[\dA-Z])[\w-]{10,9999}
+    | (\b(?:gsk_|xai-|pplx-))[\w-]{24,9999}
+    | (\b(?:hf_|gh[opsur]_|github_pat_|glpat-|xox[abopsr]-|AIza|AKIA|ASIA))[\w-]{10,9999}
+    | (\beyJ)[\w-]{8,9999}\.[\w-]{8,9999}\.[\w-]{0,9999}
+    # user:password in a URL
+    | (\b[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/:@]{0,999}:[^\s/]{1,999}(?=@)
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE,
 )
 
 
 def scrub(text: str) -> str:
     """The text with anything that looks like a secret taken out."""
-    return _SECRETS.sub(lambda found: next((g for g in found.groups() if g), "") + _REDACTED, text)
+    return _SECRETS.sub(_without_secret, text)
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    kept = next(group for group in found.groups() if group)
+    return kept + (found["quote"] or "") + _REDACTED
 
 
 class GnomonError(Exception):
@@ -119,8 +132,21 @@ class GnomonError(Exception):
             self.hint = scrub(hint)
         super().__init__(self.message)
 
+    @property
+    def summary(self) -> str:
+        """What happened, without what to do about it."""
+        return self.message
+
     def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+        return f"{self.summary} ({self.hint})" if self.hint else self.summary
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between processes; their keyword-only facts go along.
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(kind: type[GnomonError], args: tuple[object, ...]) -> GnomonError:
+    return kind.__new__(kind, *args)
 
 
 class ConfigError(GnomonError):
@@ -130,22 +156,32 @@ class ConfigError(GnomonError):
 
 
 class UnknownName(ConfigError):
+    """There is no back end of that name."""
+
     code = "unknown_name"
 
 
 class MissingExtra(ConfigError):
+    """The back end's driver is not installed; the hint has the install line."""
+
     code = "missing_extra"
 
 
 class MissingKey(ConfigError):
+    """No API key was found."""
+
     code = "missing_key"
 
 
 class InvalidInput(ConfigError):
+    """A file, a pipe, a line or an argument that cannot be used."""
+
     code = "invalid_input"
 
 
 class NotTrusted(ConfigError):
+    """A project file sets what only a trusted folder may set."""
+
     code = "not_trusted"
 
 
@@ -167,76 +203,103 @@ class ProviderError(GnomonError):
         hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
-        self.vendor = vendor
+        # What comes out of a reply may echo what was sent.
+        self.vendor = vendor and scrub(vendor)
         self.status = status
-        self.vendor_code = vendor_code
-        self.request_id = request_id
+        self.vendor_code = vendor_code and scrub(vendor_code)
+        self.request_id = request_id and scrub(request_id)
         self.retry_after = retry_after
         if retryable is not None:
             self.retryable = retryable
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
         facts = [f"status {self.status}" if self.status else "", self.vendor_code or ""]
         facts.append(f"request {self.request_id}" if self.request_id else "")
         where = f"{self.vendor}: " if self.vendor else ""
         known = ", ".join(fact for fact in facts if fact)
-        text = f"{where}{self.message}" + (f" [{known}]" if known else "")
-        return f"{text} ({self.hint})" if self.hint else text
+        return f"{where}{self.message}" + (f" [{known}]" if known else "")
 
 
 class Unauthorized(ProviderError):
+    """The key was refused, or does not allow this."""
+
     code = "unauthorized"
 
 
 class BadRequest(ProviderError):
+    """The service did not take the request."""
+
     code = "bad_request"
 
 
 class ModelNotFound(BadRequest):
+    """The service has no model of that name."""
+
     code = "model_not_found"
 
 
 class Refused(ProviderError):
+    """The service will not answer this."""
+
     code = "refused"
 
 
 class ContextTooLong(ProviderError):
+    """The conversation does not fit into the model's window."""
+
     code = "context_too_long"
 
 
 class RateLimited(ProviderError):
+    """Too many requests or tokens; `retry_after` says when to come back, if the service does."""
+
     code = "rate_limited"
     retryable = True
 
 
 class Overloaded(ProviderError):
+    """The service is down or busy."""
+
     code = "overloaded"
     retryable = True
 
 
 class StreamCut(ProviderError):
+    """The bytes ended before the answer did."""
+
     code = "stream_cut"
     retryable = True
 
 
 class ProviderTimeout(ProviderError):
+    """The service took too long."""
+
     code = "timeout"
     retryable = True
 
 
 class ConnectTimeout(ProviderTimeout):
+    """No connection within the limit."""
+
     code = "connect_timeout"
 
 
 class FirstByteTimeout(ProviderTimeout):
+    """Connected, and no answer began within the limit."""
+
     code = "first_byte_timeout"
 
 
 class IdleTimeout(ProviderTimeout):
+    """The answer began, and then fell silent."""
+
     code = "idle_timeout"
 
 
 class TotalTimeout(ProviderTimeout):
+    """The answer as a whole took too long."""
+
     code = "total_timeout"
 
 
@@ -247,51 +310,75 @@ class ToolError(GnomonError):
 
 
 class InvalidArguments(ToolError):
+    """The arguments do not fit the tool's schema."""
+
     code = "invalid_arguments"
 
 
 class ToolFailed(ToolError):
+    """The tool could not do it; raise this in a tool to say why."""
+
     code = "tool_failed"
 
 
 class ToolDenied(ToolError):
+    """The call was not allowed."""
+
     code = "tool_denied"
 
 
 class ToolTimeout(ToolError):
+    """The tool did not finish within its limit."""
+
     code = "tool_timeout"
 
 
 class StorageError(GnomonError):
+    """A store failed, or refused."""
+
     code = "storage"
 
 
 class Conflict(StorageError):
+    """It is there already, or somebody else has changed it."""
+
     code = "conflict"
 
 
 class NotFound(StorageError):
+    """It is not there."""
+
     code = "not_found"
 
 
 class Unavailable(StorageError):
+    """The store cannot be reached; nothing was reported stored that is not."""
+
     code = "unavailable"
     retryable = True
 
 
 class SandboxError(GnomonError):
+    """A sandbox failed."""
+
     code = "sandbox"
 
 
 class SandboxLost(SandboxError):
+    """The sandbox ended under the command."""
+
     code = "sandbox_lost"
 
 
 class GuardrailTripped(GnomonError):
+    """A guardrail did not let something pass; the message says which, and why."""
+
     code = "guardrail_tripped"
 
 
 class BudgetExceeded(GnomonError):
+    """A limit on rounds, tokens, money or time does not allow it."""
+
     code = "budget_exceeded"
 
 

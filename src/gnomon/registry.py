@@ -76,9 +76,10 @@ def parse_model(text: str) -> ModelName:
     """`openai:gpt-5`, `anthropic/claude-…`, `fallback:a,b` or `demo`; the first separator counts."""
     name = text.strip()
     cut = min((at for at in (name.find(":"), name.find("/")) if at >= 0), default=len(name))
-    if not name[:cut]:
+    provider_name, model = name[:cut].strip(), name[cut + 1 :].strip()
+    if not provider_name:
         raise ConfigError(f"model {text!r} names no provider", hint="write provider:model, or demo")
-    return ModelName(name[:cut], name[cut + 1 :] or None)
+    return ModelName(provider_name, model or None)
 
 
 def provider(text: str, settings: Mapping[str, object] | None = None) -> Provider:
@@ -151,9 +152,12 @@ def _check_settings(name: str, kind: type[Provider], settings: Mapping[str, obje
     from inspect import Parameter, signature
 
     parameters = signature(kind).parameters
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
+    for parameter in parameters.values():
+        variadic = parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+        if parameter.default is Parameter.empty and not variadic and parameter.name not in settings:
+            raise ConfigError(f"provider {name!r} needs the setting {parameter.name!r}")
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     for setting in settings:
-        if setting not in parameters:
+        if setting not in parameters and not open_ended:
             hint = near(setting, tuple(parameters))
             raise ConfigError(f"provider {name!r} takes no setting {setting!r}", hint=hint)

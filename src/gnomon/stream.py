@@ -14,9 +14,10 @@ A provider writes a generator of events; `Stream` reads it and promises the rest
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -24,7 +25,6 @@ from gnomon.errors import ContractError, GnomonError, StreamCut
 from gnomon.types.events import (
     AttemptDiscarded,
     Done,
-    Error,
     Event,
     Finish,
     Live,
@@ -38,6 +38,7 @@ from gnomon.types.events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    Unknown,
     UsageUpdate,
 )
 from gnomon.types.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
@@ -51,6 +52,8 @@ _Source: TypeAlias = AsyncGenerator[ProviderEvent, None]
 
 class PullStream(Generic[_E]):
     """One generator of events: read it when you like, leave it whenever you like.
+
+    Stable since 0.1.
 
     It is its own context manager and its own iterator. `async for` runs on the
     generator itself, so an event costs no Python call of this class.
@@ -79,12 +82,16 @@ class PullStream(Generic[_E]):
 
 
 class Stream(PullStream[StreamEvent]):
-    """The events of one response. `response` is there after `Done`."""
+    """The events of one response. `response` is there after `Done`.
+
+    Stable since 0.1.
+    """
 
     def __init__(
-        self, source: _Source, *, provider: str = "", model: str = ""
+        self, source: AsyncGenerator[ProviderEvent, None], *, provider: str = "", model: str = ""
     ) -> None:
         super().__init__(self._checked(source))
+        self._source = source
         self._provider = provider
         self._model = model
         self._response: Response | None = None
@@ -95,85 +102,91 @@ class Stream(PullStream[StreamEvent]):
             raise RuntimeError("the stream has no response yet: read it to its Done first")
         return self._response
 
-    async def _checked(
-        self, source: _Source
-    ) -> AsyncGenerator[StreamEvent, None]:
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._close_source()  # for a stream that was never read
+
+    async def _checked(self, source: _Source) -> AsyncGenerator[StreamEvent, None]:
         fold = StreamFold()
         final: Finish | Done | None = None
         # The block being streamed, kept at hand: the next delta for it needs no look-up.
-        text_index, call_index, call_id, append = -1, -1, "", _nowhere
+        # This loop is what a token costs, so it asks for the class the quickest way, and
+        # the events are untyped in it: type checkers do not follow that way.
+        events = cast("AsyncGenerator[Any, None]", source)
+        text_kind, index, call_id, append = object, -1, _NO_CALL, _nowhere
         try:
-            async for event in source:
-                if type(event) is TextDelta:
-                    if event.index != text_index:
-                        append, text_index, call_id = fold.open_for(event), event.index, ""
+            async for event in events:
+                kind = event.__class__
+                if kind is text_kind and event.index == index:
                     append(event.text)
-                elif type(event) is ToolCallDelta:
-                    if event.id != call_id or event.index != call_index:
-                        append, text_index, call_id = fold.open_for(event), -1, event.id
-                        call_index = event.index
+                elif kind is ToolCallDelta:
+                    if event.id != call_id or event.index != index:
+                        append = fold.open_for(event)
+                        text_kind, index, call_id = object, event.index, event.id
                     append(event.arguments)
-                elif isinstance(event, Finish | Done):
+                elif kind is TextDelta or kind is ThinkingDelta:
+                    append = fold.open_for(event)
+                    text_kind, index, call_id = kind, event.index, _NO_CALL
+                    append(event.text)
+                elif kind is Finish or kind is Done:
                     final = event
                     break
-                else:
-                    text_index, call_id = -1, ""
+                elif kind in _OTHERS:
+                    text_kind, call_id = object, _NO_CALL
                     fold.add(event)
+                else:
+                    _broken("S6", f"{_kind(event)} does not stand inside the stream of a provider")
                 yield event
             response = await self._completed(source, fold, final)
         except (GnomonError, AssertionError):
             raise
         except Exception as error:
-            raise ContractError(
-                f"provider {self._provider!r} raised {type(error).__name__}: {error}",
-                rule="S6",
-                hint="a provider raises ProviderErrors only",
-            ) from error
+            raise self._foreign(error, "S6") from error
         finally:
-            await source.aclose()
+            await self._close_source()
         self._response = response
         yield Done(response)
 
-    async def _completed(
-        self, source: _Source, fold: StreamFold, final: Finish | Done | None
-    ) -> Response:
+    async def _completed(self, source: _Source, fold: StreamFold, final: Finish | Done | None) -> Response:
         if final is None:
             raise StreamCut("the answer ended before it was complete", vendor=self._provider or None)
-        extra = await _Remainder(source)
+        extra = await _remainder(source)
         if extra is not None:
             _broken("S6", f"{_kind(extra)} came after {_kind(final)}: nothing may follow the end")
         if isinstance(final, Finish):
             return fold.finish(final, provider=self._provider, model=self._model)
-        return _same_as_folded(final.response, fold)
+        return fold.confirm(final.response)
 
-
-class _Remainder:
-    """What a generator has left after its last word, without waiting for anything.
-
-    Awaiting it gives the next event, or `None` when there is none: the generator
-    ended, or wanted to wait (for the connection to close, say), in which case it
-    is unwound at once. Nobody waits for the network when the answer is complete.
-    """
-
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-
-    def __await__(self) -> Generator[object, object, ProviderEvent | None]:
-        step = self._source.__anext__().__await__()
+    async def _close_source(self) -> None:
         try:
-            waiting = step.send(None)
-            waiting = step.throw(GeneratorExit())
-            while True:  # its clean-up may wait; that is passed on to the loop
-                try:
-                    value = yield waiting
-                except BaseException as error:  # noqa: BLE001 - handed on, as `yield from` would
-                    waiting = step.throw(error)
-                else:
-                    waiting = step.send(value)
-        except StopIteration as stop:
-            return stop.value
-        except (StopAsyncIteration, GeneratorExit):
-            return None
+            await self._source.aclose()
+        except (GnomonError, AssertionError):
+            raise
+        except Exception as error:
+            raise self._foreign(error, "S7") from error
+
+    def _foreign(self, error: Exception, rule: str) -> ContractError:
+        return ContractError(
+            f"provider {self._provider!r} raised {type(error).__name__}: {error}",
+            rule=rule,
+            hint="a provider raises ProviderErrors only",
+        )
+
+
+async def _remainder(source: _Source) -> ProviderEvent | None:
+    """What comes after the last word: nothing, from a provider that keeps its promise.
+
+    It may take a moment to let go of its connection. One that goes on reading, until
+    the far end closes perhaps, is not waited for: the answer is complete.
+    """
+    patience = asyncio.timeout(GRACE_S)
+    try:
+        async with patience:
+            return await anext(source, None)
+    except TimeoutError:
+        if not patience.expired():
+            raise  # the provider's own
+        return None
 
 
 class StreamFold:
@@ -182,6 +195,8 @@ class StreamFold:
     Feed it every event in order; `message` is what they come to so far. A new
     message starts after `Done` or `MessageCompleted`, so one fold can read a
     whole run and hold its latest message.
+
+    Stable since 0.1.
     """
 
     def __init__(self) -> None:
@@ -205,7 +220,6 @@ class StreamFold:
             Done: self._complete_with,
             MessageCompleted: self._complete_with,
             Finish: self._refuse,
-            Error: self._refuse,
         }
 
     @property
@@ -226,9 +240,7 @@ class StreamFold:
 
     def finish(self, final: Finish, *, provider: str = "", model: str = "") -> Response:
         """The whole response, now that the provider has said its last word."""
-        for block in self._blocks.values():
-            if block.call is not None and block.part is None:
-                _broken("S3", f"tool call {block.call.id!r} was started and never ended")
+        self._expect_no_open_call()
         message = Message("assistant", self._parts())
         return Response(
             message=message,
@@ -241,6 +253,16 @@ class StreamFold:
             warnings=tuple(self.warnings),
             discarded=tuple(self.discarded),
         )
+
+    def confirm(self, response: Response) -> Response:
+        """A response that came whole, from a recording or a far end: it must be what its events said."""
+        self._expect_no_open_call()
+        if response.message != Message("assistant", self._parts()):
+            _broken("S2", "the message in Done is not the fold of the events before it")
+        stop_reason = _stop_reason(response.stop_reason, response.tool_calls)
+        if stop_reason == response.stop_reason:
+            return response
+        return msgspec.structs.replace(response, stop_reason=stop_reason)
 
     def open_for(self, event: TextDelta | ThinkingDelta | ToolCallDelta) -> Callable[[str], None]:
         """Where this delta goes, and the ones after it in the same block."""
@@ -292,16 +314,22 @@ class StreamFold:
         self.warnings.append(event.message)
 
     def _discard(self, event: AttemptDiscarded) -> None:
-        if event.usage is not None:
-            self.discarded.append(event.usage)
+        spent = event.usage or self.usage
+        if spent is not None:
+            self.discarded.append(spent)
         self._clear()
 
     def _complete_with(self, event: Done | MessageCompleted) -> None:
         self.response = event.response
         self._complete = True
 
-    def _refuse(self, event: Error | Finish) -> NoReturn:
-        _broken("S6", f"{_kind(event)} does not stand inside a stream")
+    def _refuse(self, event: Finish) -> NoReturn:
+        _broken("S6", f"{_kind(event)} is a provider's word and does not stand on a wire")
+
+    def _expect_no_open_call(self) -> None:
+        for block in self._blocks.values():
+            if block.call is not None and block.part is None:
+                _broken("S3", f"tool call {block.call.id!r} was started and never ended")
 
     def _called(self, event: ToolCallDelta) -> _Block:
         block = self._blocks.get(event.index)
@@ -358,6 +386,14 @@ class _Block:
         return Thinking(text) if self.kind == "thinking" else Text(text)
 
 
+GRACE_S = 0.5
+"""How long a provider may take to let go of its connection when the answer is complete."""
+
+_NO_CALL: object = object()  # equal to no id that a provider may send
+_STOP_REASONS = frozenset(get_args(StopReason))
+_OTHERS = frozenset(
+    {ToolCallStart, ToolCallEnd, PartEnd, UsageUpdate, StreamWarning, AttemptDiscarded, Unknown}
+)
 _DELTAS: dict[type, str] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
 
 
@@ -373,12 +409,14 @@ def _check_arguments(call: ToolCall, streamed: str) -> None:
         return
     try:
         msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         _broken("S5", f"the arguments of tool call {call.id!r} are not complete JSON: {error}")
 
 
 def _stop_reason(said: StopReason, calls: tuple[ToolCall, ...]) -> StopReason:
     """Where the label and the content disagree, the content wins (S16)."""
+    if said not in _STOP_REASONS:
+        said = "other"
     if any(call.truncated for call in calls):
         return "max_tokens"
     if calls and said in ("end_turn", "stop_sequence", "other"):
@@ -386,13 +424,6 @@ def _stop_reason(said: StopReason, calls: tuple[ToolCall, ...]) -> StopReason:
     if not calls and said == "tool_use":
         return "end_turn"
     return said
-
-
-def _same_as_folded(response: Response, fold: StreamFold) -> Response:
-    """A response that came whole, from a recording or a far end, must be what its events said."""
-    if response.message != fold.message:
-        _broken("S2", "the message in Done is not the fold of the events before it")
-    return response
 
 
 def _kind(event: object) -> str:

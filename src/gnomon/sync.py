@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -45,14 +46,13 @@ class _Background:
     def wait(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run the work on the loop; Ctrl-C in the waiting thread cancels it."""
         _refuse_inside_a_loop()
-        ended = threading.Event()
-        outcome = asyncio.run_coroutine_threadsafe(_call(work, ended), self._running())
+        job = _Job(work)
         try:
-            return outcome.result()
+            return job.start(self._running()).result()
+        except _ProgramEnded as ended:
+            raise ended.cause from None
         except BaseException:
-            if not outcome.done():  # the caller is leaving, not the work
-                outcome.cancel()
-                ended.wait(GRACE_S)
+            job.call_back()
             raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -68,11 +68,38 @@ class _Background:
         self._loop = None
 
 
-async def _call(work: Callable[[], Awaitable[_T]], ended: threading.Event) -> _T:
-    try:
-        return await work()
-    finally:
-        ended.set()
+class _Job(Generic[_T]):
+    """Work that is handed to the loop, and can be called back from it."""
+
+    def __init__(self, work: Callable[[], Awaitable[_T]]) -> None:
+        self._work = work
+        self._ended = threading.Event()
+        self._outcome: Future[_T] | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> Future[_T]:
+        self._outcome = asyncio.run_coroutine_threadsafe(self._run(), loop)
+        return self._outcome
+
+    def call_back(self) -> None:
+        """The caller is leaving: end the work, and wait until it has let go of what it holds."""
+        if self._outcome is not None and not self._outcome.done():
+            self._outcome.cancel()
+            self._ended.wait(GRACE_S)
+
+    async def _run(self) -> _T:
+        try:
+            return await self._work()
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Let out as it is, it would end the thread that every other caller waits for.
+            raise _ProgramEnded(error) from error
+        finally:
+            self._ended.set()
+
+
+class _ProgramEnded(Exception):
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 def _refuse_inside_a_loop() -> None:

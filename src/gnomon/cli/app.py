@@ -5,11 +5,14 @@ Only click is imported here, so that `gnomon --help` is there at once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
 import click
+
+from gnomon.cli.command import CONTEXT, Command
 
 __all__ = ["COMMANDS", "prompt_command", "run"]
 
@@ -19,19 +22,25 @@ COMMANDS = {
 }
 """Name → the click command, and its line in the help."""
 
-_EXAMPLES = (
-    'gnomon "what is 12*(3+4)?"',
-    'cat build.log | gnomon -m PROVIDER:MODEL "why did it fail?"',
-    'gnomon "describe this" -a photo.png --output json',
-)
+_EXAMPLES = """\
+cat build.log | gnomon "why did it fail?"
+gnomon "describe this" -a photo.png --output json"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of what was typed."""
-    name, rest = _split(list(arguments))
+    name, rest = _split(list(arguments) or _nothing_typed())
     command = prompt_command if name is None else _load(name)
     called = "gnomon" if name is None else f"gnomon {name}"
-    return cast(int, command.main(rest, prog_name=called, standalone_mode=False)) or 0
+    # Not `main()`, which has its own way with Ctrl-C.
+    with command.make_context(called, rest) as context:
+        return cast(int, command.invoke(context))
+
+
+def _nothing_typed() -> list[str]:
+    """A bare `gnomon` at a terminal shows its help; in a pipe, the prompt comes from there."""
+    at_terminal = sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison] - `<&-`
+    return ["--help"] if at_terminal else []
 
 
 def _split(arguments: list[str]) -> tuple[str | None, list[str]]:
@@ -62,15 +71,16 @@ def _load(name: str) -> click.Command:
     return cast(click.Command, getattr(import_module(module), attribute))
 
 
-class _PromptCommand(click.Command):
-    """The help of the prompt form also names the commands, and ends with examples."""
+class _PromptCommand(Command):
+    """The prompt form. Its help also names the commands, and fits a screen of 24 lines."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("gnomon", "[OPTIONS] PROMPT...  or  gnomon COMMAND --help")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-        with formatter.section("Examples"):
-            for example in _EXAMPLES:
-                formatter.write_text(example)
+        super().format_epilog(ctx, formatter)
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -81,34 +91,42 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.command(
-    cls=_PromptCommand,
-    options_metavar="[OPTIONS]",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@click.command(cls=_PromptCommand, context_settings=CONTEXT, epilog=_EXAMPLES)
 @click.argument("words", metavar="PROMPT", nargs=-1)
 @click.option("-m", "--model", metavar="NAME", help="Which model answers, as provider:model.")
 @click.option("-s", "--system", metavar="TEXT", help="Instructions for the model.")
-@click.option("-a", "--attach", metavar="PATH", multiple=True, help="Attach an image, audio or file. Repeatable.")
-@click.option("-t", "--tool", metavar="NAME", multiple=True, help="Give the model a built-in tool. Repeatable.")
+@click.option(
+    "-a", "--attach", metavar="PATH", multiple=True, help="Attach an image, audio or file; repeatable."
+)
+@click.option("-t", "--tool", metavar="NAME", multiple=True, help="Give the model a tool; repeatable.")
 @click.option(
     "--output",
+    metavar="FORM",
     type=click.Choice(["text", "json", "stream-json"]),
-    help="text (the default), one JSON object, or one event a line.",
+    help="text, json (one object) or stream-json (an event a line).",
 )
-@click.option("--max-rounds", metavar="N", type=click.IntRange(min=1), help="Stop after N calls of the model.")
+@click.option(
+    "--max-rounds", metavar="N", type=click.IntRange(1, 1_000_000), help="Stop after N calls of the model."
+)
 @click.option("--no-project", is_flag=True, help="Do not read this folder's .gnomon/config.toml.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version.",
+)
+@click.help_option("-h", "--help", hidden=True)  # whoever reads the help has found it
 def prompt_command(**options: object) -> int:
-    """Ask a model once: the answer goes to stdout, everything else to stderr.
+    """Ask a model: the answer goes to stdout; what is piped in joins the prompt."""
+    from msgspec import convert
 
-    What is piped in is added to the prompt; a pipe alone is the prompt.
-    """
     from gnomon.cli.ask import Question, ask
 
-    return ask(Question(**options))
+    return ask(convert(options, Question))
 
 
 _VALUED = {

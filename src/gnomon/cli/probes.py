@@ -136,9 +136,7 @@ async def programs() -> list[Program]:
 
 def drivers() -> list[Driver]:
     known = registry.names("storage")
-    found = [
-        Driver(name, _importable(name), storage, storage in known) for name, storage in _DRIVERS.items()
-    ]
+    found = [Driver(name, _importable(name), storage, storage in known) for name, storage in _DRIVERS.items()]
     return [Driver("sqlite3", _sqlite_version(), "sqlite", "sqlite" in known), *found]
 
 
@@ -167,7 +165,7 @@ def _sqlite_version() -> str | None:
 
 
 def _ollama(setting: str) -> tuple[str, int | None]:
-    """Host and port that OLLAMA_HOST names, if that is this machine; it may hold a password, so is not shown."""
+    """Host and port OLLAMA_HOST names, if that is this machine. It may hold a password; it is not shown."""
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
@@ -199,13 +197,23 @@ async def _program_version(name: str) -> str | None:
     path = shutil.which(name)
     if path is None:
         return None
+    try:
+        said = await _first_words(path)
+    except (OSError, TimeoutError):
+        return "found, but it does not say its version"
+    number = re.search(r"\d+(\.\d+)+", said)
+    return number[0] if number else "version unknown"
+
+
+async def _first_words(path: str) -> str:
+    """What a program says to `--version`."""
     process = await asyncio.create_subprocess_exec(
         path,
         "--version",
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        env={"PATH": os.environ.get("PATH", os.defpath)},  # it needs no key of ours
     )
     try:
         async with asyncio.timeout(_VERSION_TIMEOUT_S):
@@ -213,6 +221,5 @@ async def _program_version(name: str) -> str | None:
     except TimeoutError:
         process.kill()
         await process.wait()
-        return "found, but it does not say its version"
-    number = re.search(r"\d+(\.\d+)+", said.decode(errors="replace"))
-    return number[0] if number else "version unknown"
+        raise
+    return said.decode(errors="replace")

@@ -18,9 +18,9 @@ from contextlib import suppress
 
 import click
 
-from gnomon.errors import ConfigError, GnomonError, scrub
+from gnomon.errors import ConfigError, GnomonError, ModelNotFound, scrub
 
-__all__ = ["BUDGET", "FAILED", "INTERRUPTED", "USAGE", "clean", "guarded", "one_line", "report"]
+__all__ = ["BUDGET", "FAILED", "INTERRUPTED", "USAGE", "clean", "guarded", "one_line", "printable", "report"]
 
 FAILED, USAGE, BUDGET, INTERRUPTED = 1, 2, 4, 130
 
@@ -30,21 +30,21 @@ _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
     """The exit code of the work. No exception leaves this function."""
+    _use_utf8()
     try:
-        _use_utf8()
         code = work()
         sys.stdout.flush()
-        return code
     except BrokenPipeError:  # `| head -1`: the reader has what it wanted
-        _let_go_of_stdout()
-        return 0
+        code = 0
     except KeyboardInterrupt:
         report("interrupted", kind="")
-        return INTERRUPTED
+        code = INTERRUPTED
     except click.exceptions.Exit as leave:
-        return leave.exit_code
+        code = leave.exit_code
     except Exception as error:  # noqa: BLE001 - the last line of defence: a person reads this, not a traceback
-        return _told(error, debug=_wants_debug(arguments))
+        code = _told(error, debug=_wants_debug(arguments))
+    _let_go()
+    return code
 
 
 def report(message: str, *, kind: str = "error: ") -> None:
@@ -55,10 +55,14 @@ def report(message: str, *, kind: str = "error: ") -> None:
 
 
 def one_line(text: str, longest: int) -> str:
-    """The text without line ends, control characters and secrets, shortened."""
-    line = " ".join(clean(text).split())
-    shown = "".join(character for character in line if character.isprintable())
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    """The text without secrets, as one short line."""
+    return printable(clean(text), longest)
+
+
+def printable(text: str, longest: int) -> str:
+    """The text as one line without control characters, shortened."""
+    line = "".join(character for character in " ".join(text.split()) if character.isprintable())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def clean(text: str) -> str:
@@ -86,21 +90,24 @@ def _message(error: Exception) -> str:
     if isinstance(error, click.ClickException):
         return _usage_message(error)
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror[0].lower()}{error.strerror[1:]}"
+        where = error.filename or "cannot read or write"
+        return f"{where}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return f"internal error: {type(error).__name__}: {error} (run with --debug to see where)"
 
 
 def _usage_message(error: click.ClickException) -> str:
     said = error.format_message().strip()
     text = said[:1].lower() + said[1:].rstrip(".")
+    command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
     if isinstance(error, click.NoSuchOption):
-        return f"{text} (a prompt that begins with a dash: gnomon -- 'PROMPT'; all options: gnomon --help)"
+        return f"{text} (a prompt that begins with a dash: gnomon -- PROMPT; all options: gnomon --help)"
+    if command and command != "gnomon" and "extra argument" in text:
+        return f"{command}: {text} (to ask a model: gnomon -- PROMPT)"
     return text
 
 
 def _exit_code(error: Exception) -> int:
-    return USAGE if isinstance(error, ConfigError | click.UsageError) else FAILED
+    return USAGE if isinstance(error, ConfigError | ModelNotFound | click.UsageError) else FAILED
 
 
 def _wants_debug(arguments: Sequence[str]) -> bool:
@@ -119,12 +126,11 @@ def _use_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-def _let_go_of_stdout() -> None:
-    """Python flushes what is left at its end, and would complain of the closed pipe then."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def _let_go() -> None:
+    """Python flushes what is left at its end, and would complain then of a pipe that is closed."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            try:
-                stream.flush()
-            except BrokenPipeError:
-                os.dup2(nowhere, stream.fileno())
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

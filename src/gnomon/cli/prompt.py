@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import BinaryIO
 
 from gnomon.errors import InvalidInput
@@ -35,6 +37,7 @@ def spoken(words: Sequence[str]) -> str:
 
 def attachment(path: str) -> Content:
     """A file as the part that its content makes it."""
+    _refuse_device(path)
     data, media_type = read_attachment(path, what="a file")
     kind = (media_type or "").partition("/")[0]
     if kind == "image":
@@ -43,6 +46,14 @@ def attachment(path: str) -> Content:
         return Audio(data=data, media_type=media_type)
     name = os.path.basename(path)
     return File(data=data, media_type=media_type or "application/octet-stream", name=name)
+
+
+def _refuse_device(path: str) -> None:
+    """A device may have no end; whatever else is wrong with a path is said when it is read."""
+    with suppress(OSError, ValueError):
+        mode = os.stat(path).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise InvalidInput(f"cannot attach {path!r}: it is a device", hint="name a file")
 
 
 def piped_text(*, quiet: bool) -> str:

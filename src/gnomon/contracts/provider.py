@@ -35,13 +35,25 @@ class Provider(ABC):
       `StreamCut` (S6, S16).
     - closing the generator must close the connection; no task, socket or file may
       be left (S7).
+    - connect, first byte, silence between chunks and the whole must each have a
+      limit, and each must raise its own `ProviderTimeout` (S8).
     - signatures and vendor data must return byte for byte to the vendor and model
       that made them, and must be dropped or turned into text, with a
       `StreamWarning`, for another (S9).
+    - bytes may be split anywhere, also inside a character, a line end or a JSON
+      token, and lines may be long; that must make no difference (S10).
     - an unknown vendor event or field must not fail the stream (S11).
     - errors must say vendor, status and request id, and must not contain a key (S12).
     - what the vendor cannot carry must be moved, rewritten or refused with a
       `StreamWarning` or an error, never in silence (S13).
+    - images and audio, by URL or by value, must really be sent where the vendor
+      takes them (S14).
+    - a provider that falls back on others must choose by error class, must give each
+      its own model, and after the first visible event may start again only behind
+      an `AttemptDiscarded` (S15).
+    - a status, or an error inside a stream that began well, must become the one
+      error class that stands for it, and a provider may be told to retry nothing
+      itself (S17).
     - usage must be a snapshot in classes that do not overlap; what was not
       reported must be `None` (U1 to U3).
     - `close` must be safe to call twice.

@@ -27,7 +27,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("rounds", "tokens", "seconds"):
             limit: float | None = getattr(self, name)
-            if limit is not None and limit <= 0:
+            if limit is not None and not limit > 0:  # so that NaN is refused too
                 raise ValueError(
                     f"a budget of {limit} {name} allows nothing: give a positive number, or None"
                 )

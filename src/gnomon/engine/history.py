@@ -65,7 +65,9 @@ def _settled_answers(calls: tuple[ToolCall, ...], answers: list[Message]) -> lis
     wanted = tuple(call.id for call in calls)
     if len(answers) == 1 and tuple(result.call_id for result in answers[0].tool_results) == wanted:
         return answers
-    given = {result.call_id: result for answer in reversed(answers) for result in answer.tool_results}
+    # From the last to the first, so that of two results for one call the first holds.
+    results = reversed([result for answer in answers for result in answer.tool_results])
+    given = {result.call_id: result for result in results}
     return [Message.tool(*(given.get(call.id) or _interrupted(call) for call in calls))]
 
 

@@ -13,8 +13,12 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
 
 
-def idempotency_key(session_id: str, turn_id: str, call_id: str) -> str:
-    """The same for every attempt at one call: it comes from what was recorded, not from a counter."""
+def idempotency_key(session_id: str, turn_id: str, message_id: str, call_id: str) -> str:
+    """The same for every attempt at one call: it comes from what was recorded, not from a counter.
+
+    The message is part of it: some servers name the first call of every answer alike.
+    """
     from hashlib import sha256
 
-    return sha256("\0".join((session_id, turn_id, call_id)).encode()).hexdigest()
+    # As a tuple's repr, so that no id can reach into its neighbour.
+    return sha256(repr((session_id, turn_id, message_id, call_id)).encode()).hexdigest()

@@ -60,10 +60,8 @@ async def _run_tools(
     agent: Definition, history: History, completed: MessageCompleted
 ) -> AsyncGenerator[RunEvent, None]:
     """Run what the message calls for. Nothing starts before the message is recorded."""
-    calls = completed.message.tool_calls
-    if not calls:
-        return
-    async with aclosing(run_calls(calls, agent.tools, completed.turn_id)) as events:
+    calls, turn_id = completed.message.tool_calls, completed.turn_id
+    async with aclosing(run_calls(calls, agent.tools, turn_id, message_id=completed.message_id)) as events:
         async for event in events:
             await history.append(event)
             yield event

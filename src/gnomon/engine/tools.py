@@ -18,7 +18,7 @@ from gnomon.engine.definition import Toolbox
 from gnomon.engine.ids import idempotency_key
 from gnomon.errors import ToolDenied, ToolError, ToolTimeout
 from gnomon.types.events import ToolFinished, ToolIntent
-from gnomon.types.messages import ToolCall, ToolResult, ToolStatus
+from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus
 
 __all__ = ["PARALLEL", "ToolEvent", "run_calls"]
 
@@ -39,10 +39,10 @@ class _Job(NamedTuple):
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], tools: Toolbox, turn_id: str, session_id: str = ""
+    calls: Sequence[ToolCall], tools: Toolbox, turn_id: str, session_id: str = "", message_id: str = ""
 ) -> AsyncGenerator[ToolEvent, None]:
-    """The intents and results of the calls, in the order of the calls."""
-    runner = _Runner(tools, turn_id, session_id)
+    """The intents and results of the calls of one message, in their order."""
+    runner = _Runner(tools, turn_id, session_id, message_id)
     for group in _groups([_job(call, tools) for call in calls]):
         tasks = [asyncio.create_task(runner.finish(job)) for job in group] if len(group) > 1 else []
         try:
@@ -55,10 +55,11 @@ async def run_calls(
 
 
 class _Runner:
-    def __init__(self, tools: Toolbox, turn_id: str, session_id: str) -> None:
+    def __init__(self, tools: Toolbox, turn_id: str, session_id: str, message_id: str) -> None:
         self._tools = tools
         self._turn_id = turn_id
         self._session_id = session_id
+        self._message_id = message_id
         self._places = asyncio.Semaphore(PARALLEL)
 
     def intent(self, job: _Job) -> ToolIntent | None:
@@ -79,20 +80,25 @@ class _Runner:
         try:
             return _checked(call, await self._execute(job))
         except ToolError as error:
-            return ToolResult.of(call, str(error), status=_status(error))
-        except Exception:
-            # A bug in the tool: the model learns that it failed, the owner learns why.
-            log.exception("tool %r failed", call.name, extra={"call_id": call.id})
-            return ToolResult.of(call, f"{call.name} failed: internal error in the tool", status="error")
+            return ToolResult.of(call, encodable(str(error)), status=_status(error))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _failed(call)  # something of the tool's own was cancelled, not the turn
+        except (Exception, SystemExit):  # noqa: BLE001 - whatever it was, it is logged
+            return _failed(call)
 
     async def _execute(self, job: _Job) -> ToolResult:
         call, tool = job.call, job.tool
         assert tool is not None
+        waited_for = _Flag()
         context = ToolContext(
             call_id=call.id,
             session_id=self._session_id,
             turn_id=self._turn_id,
             idempotency_key=self._key(call),
+            is_cancelled=waited_for.is_down,
         )
         limit = self._tools.timeout_s(tool)
         timer = asyncio.timeout(limit)
@@ -103,9 +109,20 @@ class _Runner:
             if not timer.expired():
                 raise  # the tool's own, and so a failure like any other
             raise ToolTimeout(f"{call.name} did not finish within {limit:g} seconds") from None
+        finally:
+            waited_for.up = False
 
     def _key(self, call: ToolCall) -> str:
-        return idempotency_key(self._session_id, self._turn_id, call.id)
+        return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
+
+
+class _Flag:
+    """Up while somebody waits for the result. Read from the thread that works on it."""
+
+    up = True
+
+    def is_down(self) -> bool:
+        return not self.up
 
 
 def _job(call: ToolCall, tools: Toolbox) -> _Job:
@@ -141,18 +158,46 @@ def _status(error: ToolError) -> ToolStatus:
     return "timeout" if isinstance(error, ToolTimeout) else "error"
 
 
+def _failed(call: ToolCall) -> ToolResult:
+    """A bug in the tool: the model learns that it failed, the owner learns why."""
+    log.exception("tool %r failed", call.name, extra={"call_id": call.id})
+    return ToolResult.of(call, f"{call.name} failed: internal error in the tool", status="error")
+
+
 def _checked(call: ToolCall, result: object) -> ToolResult:
-    """A tool's answer, under the id of the call it answers."""
+    """A tool's answer, under the id of the call it answers, in text that can be written down."""
     if not isinstance(result, ToolResult):
         raise TypeError(f"tool {call.name!r} returned {type(result).__name__}, not a ToolResult")
-    if result.call_id == call.id and result.name == call.name:
+    content = tuple(_encodable_part(part) for part in result.content)
+    if (result.call_id, result.name, result.content) == (call.id, call.name, content):
         return result
-    return msgspec.structs.replace(result, call_id=call.id, name=call.name)
+    return msgspec.structs.replace(result, call_id=call.id, name=call.name, content=content)
+
+
+def _encodable_part(part: Part) -> Part:
+    if isinstance(part, Text) and (text := encodable(part.text)) is not part.text:
+        return Text(text, part.meta)
+    return part
+
+
+def encodable(text: str) -> str:
+    """The text, with the half characters of a name that is not UTF-8 written out."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 async def _end(tasks: Sequence[asyncio.Task[ToolFinished]]) -> None:
-    """Nothing outlives the message it was called by."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.gather(*tasks, return_exceptions=True)
+    """Nothing outlives the message it was called by, also when the end itself is hurried."""
+    hurried: asyncio.CancelledError | None = None
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            hurried = error
+    if hurried is not None:
+        raise hurried

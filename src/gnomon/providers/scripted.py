@@ -77,8 +77,8 @@ _TO_THE_END = 1 << 62
 
 _Answer: TypeAlias = str | Reply
 _Function: TypeAlias = Callable[[Request], _Answer | Awaitable[_Answer]]
-Script: TypeAlias = Sequence[_Answer | _Function] | _Function
-"""Turns in order, or a function of the request; a turn may be such a function too."""
+Script: TypeAlias = Sequence[_Answer | _Function] | _Answer | _Function
+"""Turns in order, or the only one, or a function of the request; a turn may be such a function too."""
 
 
 def says(
@@ -135,7 +135,7 @@ class ScriptedProvider(Provider):
         delay_s: float = 0.0,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        if script is None or isinstance(script, str):
+        if script is None:
             raise ConfigError(
                 "the scripted provider has no script",
                 hint='give it one: ScriptedProvider(["Hello."]), turn by turn',
@@ -143,6 +143,8 @@ class ScriptedProvider(Provider):
         self.name = name
         self.model = model
         self.requests: list[Request] = []
+        if isinstance(script, str | Reply):
+            script = (script,)
         self._function: _Function | None = script if callable(script) else None
         self._turns: tuple[_Answer | _Function, ...] = () if callable(script) else tuple(script)
         self._memory = _shown.Memory()
@@ -205,7 +207,7 @@ class ScriptedProvider(Provider):
             if number > len(self._turns):
                 raise AssertionError(f"there are only {len(self._turns)} turns; {_shown.last_of(request)}")
             turn = self._turns[number - 1]
-        answer = turn if isinstance(turn, str | Reply) else await _called(turn, request)
+        answer: object = await _called(turn, request) if callable(turn) else turn
         if isinstance(answer, str):
             return Line(text=answer)
         if not isinstance(answer, Reply):

@@ -11,31 +11,28 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 __all__ = ["LIMIT", "abandoned", "run_in_thread"]
 
 LIMIT = 32
 
 _T = TypeVar("_T")
-_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 _abandoned: set[threading.Thread] = set()
 
 
 def abandoned() -> int:
     """How many threads still run for callers who no longer wait."""
-    for thread in tuple(_abandoned):
-        if not thread.is_alive():
-            _abandoned.discard(thread)
+    _abandoned.difference_update([thread for thread in _abandoned if not thread.is_alive()])
     return len(_abandoned)
 
 
 async def run_in_thread(function: Callable[[], _T], *, name: str = "tool") -> _T:
     """What the function returns or raises, without holding up the loop."""
     loop = asyncio.get_running_loop()
-    places = _places.setdefault(loop, asyncio.Semaphore(LIMIT))
-    async with places:
+    async with _places_of(loop):
         outcome: asyncio.Future[_T] = loop.create_future()
         context = contextvars.copy_context()
         thread = threading.Thread(
@@ -46,7 +43,16 @@ async def run_in_thread(function: Callable[[], _T], *, name: str = "tool") -> _T
             return await outcome
         finally:
             if not outcome.done() or outcome.cancelled():
+                abandoned()  # forget those that have ended since
                 _abandoned.add(thread)
+
+
+def _places_of(loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+    if loop not in _places:
+        for over in [known for known in _places if known.is_closed()]:
+            del _places[over]
+        _places[loop] = asyncio.Semaphore(LIMIT)
+    return _places[loop]
 
 
 def _work(
@@ -80,6 +86,5 @@ def _tell(
             # A future does not take StopIteration, and SystemExit in a thread must not end the loop.
             outcome.set_exception(RuntimeError(f"{type(error).__name__} was raised: {error}"))
 
-    # The loop may be gone by the time an abandoned thread ends.
-    if not loop.is_closed():
+    with suppress(RuntimeError):  # the loop may be gone by the time an abandoned thread ends
         loop.call_soon_threadsafe(settle)

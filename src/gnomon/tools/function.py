@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property, partial, update_wrapper
-from typing import Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -40,15 +40,17 @@ class FunctionTool(Generic[_P, _R]):
         idempotent: bool = False,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
+        if isinstance(function, FunctionTool):  # a tool made from a tool, with other options
+            function = cast("Callable[_P, _R]", function.function)
         self.function = function
-        self.name = name or getattr(function, "__name__", "")
+        self.name: str = name or getattr(function, "__name__", "")
         _check(self.name, function)
-        self.description = read_docstring(function).description if description is None else description
+        self.description: str = read_docstring(function).description if description is None else description
         self.read_only = read_only
         self.destructive = destructive
         self.idempotent = idempotent
         self.timeout_s = timeout_s
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self.function(*args, **kwargs)
@@ -97,12 +99,13 @@ def tool(function: Callable[..., object] | None = None, /, **options: object) ->
     `idempotent` ones may be run again under the same key; `destructive` ones are
     pointed out to whoever is asked for leave.
     """
-    if function is None:
-        return partial(FunctionTool, **options)
-    return FunctionTool(function)
+    made = partial(FunctionTool[..., object], **cast("dict[str, Any]", options))
+    return made if function is None else made(function)
 
 
 def _check(name: str, function: object) -> None:
+    if isinstance(function, type):
+        raise ConfigError(f"a tool is made from a function, not from the class {function.__name__}")
     if not callable(function):
         raise ConfigError(f"a tool is made from a function, not from {type(function).__name__}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike, fspath
+from stat import S_ISREG
 
 from gnomon.errors import InvalidInput
 
 __all__ = ["media_type_of", "read_attachment"]
 
-_SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF8", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
-    (b"%PDF-", 0, "application/pdf"),
-    (b"WAVE", 8, "audio/wav"),
-    (b"ID3", 0, "audio/mpeg"),
-    (b"OggS", 0, "audio/ogg"),
-    (b"fLaC", 0, "audio/flac"),
-)
+_SIGNATURES: dict[bytes, str] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"%PDF-": "application/pdf",
+    b"ID3": "audio/mpeg",
+    b"OggS": "audio/ogg",
+    b"fLaC": "audio/flac",
+}
+_RIFF_KINDS = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 def media_type_of(data: bytes, name: str = "") -> str | None:
     """What the bytes say they are; else what the name says; else `None`."""
-    for mark, offset, media_type in _SIGNATURES:
-        if data[offset : offset + len(mark)] == mark:
+    for mark, media_type in _SIGNATURES.items():
+        if data.startswith(mark):
             return media_type
+    if data.startswith(b"RIFF") and data[8:12] in _RIFF_KINDS:
+        return _RIFF_KINDS[data[8:12]]
     import mimetypes  # only needed for attachments, and slow to import
 
     return mimetypes.guess_type(name)[0]
@@ -35,6 +39,8 @@ def read_attachment(path: str | PathLike[str], *, what: str) -> tuple[bytes, str
     """The bytes of a file and their media type, or one clear error."""
     name = fspath(path)
     try:
+        if not S_ISREG(os.stat(name).st_mode) and not os.path.isdir(name):
+            raise InvalidInput(f"cannot attach {name!r} as {what}: it is a pipe or a device, not a file")
         with open(name, "rb") as file:
             data = file.read()
     except IsADirectoryError:
@@ -44,4 +50,6 @@ def read_attachment(path: str | PathLike[str], *, what: str) -> tuple[bytes, str
         raise InvalidInput(f"cannot attach {name!r} as {what}: {reason}") from error
     except ValueError as error:  # a NUL byte in the path
         raise InvalidInput(f"cannot attach {name!r} as {what}: {error}") from error
+    if not data:
+        raise InvalidInput(f"cannot attach {name!r} as {what}: it is empty")
     return data, media_type_of(data, name)

@@ -7,16 +7,21 @@ that does know it, it becomes itself again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from types import UnionType
-from typing import cast
+from typing import Any, cast, get_args
 
 import msgspec
 
 from gnomon.errors import GnomonError, InvalidInput, scrub
-from gnomon.types.events import Error, Event, Unknown
-from gnomon.types.messages import Message, Meta, Part, UnknownPart
+from gnomon.types.events import Error, Event, StreamEvent
+from gnomon.types.messages import Message, Meta, Part
 
 __all__ = ["decode_event", "decode_message", "encode_event", "encode_message", "error_event"]
+
+# Not JSON, not UTF-8, or nested so deeply that only an attack explains it.
+_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)
@@ -34,75 +39,110 @@ def encode_message(message: Message) -> bytes:
 
 def decode_event(line: bytes | str) -> Event:
     """The event on a line. A kind or a field from a newer peer never fails."""
-    try:
-        event = _events.decode(line)
-    except msgspec.ValidationError:
-        return _carried(_plain_object(line, "an event"))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"not an event: {error}") from error
-    # A kind that an older peer carried for us may be one that we know.
-    return _carried({"type": event.kind, **event.data}) if isinstance(event, Unknown) else event
+    return cast(Event, _decoded(line, _events, _readable_event, "an event"))
 
 
 def decode_message(data: bytes | str) -> Message:
-    try:
-        return _messages.decode(data)
-    except msgspec.ValidationError as error:
-        message = _converted(_with_carried_parts(_plain_object(data, "a message")), Message)
-        if not isinstance(message, Message):
-            raise InvalidInput(f"not a message: {error}") from error
-        return message
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"not a message: {error}") from error
+    return cast(Message, _decoded(data, _messages, _readable_message, "a message"))
 
 
 def error_event(error: BaseException) -> Error:
     """An exception as the event that stands for it on a wire."""
     if isinstance(error, GnomonError):
-        return Error(error.code, str(error), error.retryable, error.hint)
+        return Error(error.code, error.summary, error.retryable, error.hint)
     return Error("internal", scrub(f"{type(error).__name__}: {error}"))
 
 
-def _plain_object(data: bytes | str, what: str) -> Meta:
-    plain: object = msgspec.json.decode(data)
-    if not isinstance(plain, dict):
-        raise InvalidInput(f"not {what}: a JSON object is needed, {type(plain).__name__} was found")
-    return cast(Meta, plain)
+def _decoded(
+    data: bytes | str, decoder: msgspec.json.Decoder[Any], readable: Callable[[Meta], object], what: str
+) -> object:
+    """The value in the data: straight, or piece by piece when it holds what is not known here."""
+    try:
+        if not _holds_something_carried(data):
+            with suppress(msgspec.ValidationError):
+                return cast(object, decoder.decode(data))
+        plain: object = msgspec.json.decode(data)
+        if not isinstance(plain, dict):
+            raise InvalidInput(f"not {what}: a JSON object is needed, {type(plain).__name__} was found")
+        return msgspec.convert(readable(cast(Meta, plain)), decoder.type)
+    except _UNREADABLE as error:
+        raise InvalidInput(f"not {what}: {error}") from error
 
 
-def _carried(plain: Meta) -> Event:
-    kind = plain.get("type")
+def _holds_something_carried(data: bytes | str) -> bool:
+    """Whether an older peer may have wrapped something that is known here."""
+    return '"unknown"' in data if isinstance(data, str) else b'"unknown"' in data
+
+
+# What follows gives plain data back in which everything can be read, touching only
+# the places where parts and events stand: a `meta` bag may look like one of them.
+
+
+def _readable_event(plain: Meta, kinds: UnionType = Event) -> Meta:
+    kind, fields = _unwrapped(plain, _EVENT_KINDS)
     if not isinstance(kind, str):
         raise InvalidInput("not an event: it has no 'type'")
-    # With its unknown parts wrapped, the event itself may well be a known one.
-    known = cast("Event | None", _converted(_with_carried_parts(plain), Event))
-    return known or Unknown(kind, {name: value for name, value in plain.items() if name != "type"})
+    candidate: Meta = {**{name: _readable_field(name, fields[name]) for name in fields}, "type": kind}
+    if _is(candidate, kinds):
+        return candidate
+    return {"type": "unknown", "kind": kind, "data": fields}
 
 
-def _converted(plain: object, kind: type | UnionType) -> object | None:
+def _readable_field(name: str, value: object) -> object:
+    if name == "content" and isinstance(value, list):
+        return [_readable_part(part) for part in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    plain = cast(Meta, value)
+    match name:
+        case "part" | "result":
+            return _readable_part(plain)
+        case "message" | "summary":
+            return _readable_message(plain)
+        case "response" if "message" in plain:
+            return {**plain, "message": _readable_field("message", plain["message"])}
+        case "event" if isinstance(plain.get("type"), str):
+            return _readable_event(plain, StreamEvent)
+        case _:
+            return plain
+
+
+def _readable_message(plain: Meta) -> Meta:
+    return {**plain, "content": _readable_field("content", plain["content"])} if "content" in plain else plain
+
+
+def _readable_part(part: object) -> object:
+    if not isinstance(part, dict):
+        return part
+    kind, fields = _unwrapped(cast(Meta, part), _PART_KINDS)
+    candidate: Meta = {**fields, "type": kind}
+    if kind == "tool_result" and "content" in fields:
+        candidate["content"] = _readable_field("content", fields["content"])
+    if _is(candidate, Part):
+        return candidate
+    return {"type": "unknown", "kind": str(kind or ""), "data": fields}
+
+
+def _unwrapped(plain: Meta, known: frozenset[str]) -> tuple[object, Meta]:
+    """The kind and the fields; of something carried, its own when the kind is known here."""
+    fields = dict(plain)
+    kind, inner, data = fields.pop("type", None), plain.get("kind"), plain.get("data", {})
+    if kind == "unknown" and isinstance(inner, str) and inner in known and isinstance(data, dict):
+        return inner, cast(Meta, data)
+    return kind, fields
+
+
+def _is(plain: object, kind: UnionType) -> bool:
     try:
-        return msgspec.convert(plain, kind)
+        msgspec.convert(plain, kind)
     except msgspec.ValidationError:
-        return None
+        return False
+    return True
 
 
-def _with_carried_parts(node: object) -> object:
-    """A copy in which each unreadable part, wherever parts may stand, is an `UnknownPart`."""
-    if isinstance(node, list):
-        return [_with_carried_parts(item) for item in cast("list[object]", node)]
-    if not isinstance(node, dict):
-        return node
-    copy = {name: _with_carried_parts(value) for name, value in cast(Meta, node).items()}
-    content = copy.get("content")
-    if isinstance(content, list):
-        copy["content"] = [_readable_part(part) for part in cast("list[object]", content)]
-    if "part" in copy:
-        copy["part"] = _readable_part(copy["part"])
-    return copy
+def _kinds(union: UnionType) -> frozenset[str]:
+    return frozenset(struct.__struct_config__.tag for struct in get_args(union)) - {"unknown"}
 
 
-def _readable_part(plain: object) -> object:
-    if _converted(plain, Part) is not None or not isinstance(plain, dict):
-        return plain
-    fields = dict(cast(Meta, plain))
-    return msgspec.to_builtins(UnknownPart(str(fields.pop("type", "")), fields))
+_EVENT_KINDS = _kinds(Event)
+_PART_KINDS = _kinds(Part)

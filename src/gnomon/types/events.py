@@ -6,12 +6,12 @@ object, and a reader carries a kind it does not know as `Unknown`.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from gnomon.types.messages import Message, Meta, Part, ToolCall, ToolResult
+from gnomon.types.records import Time
 from gnomon.types.requests import Response, StopReason, Usage
 
 __all__ = [
@@ -65,16 +65,22 @@ WIRE_VERSION = 1
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text_delta", gc=False):
+    """The next piece of a text."""
+
     index: int
     text: str
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta", gc=False):
+    """The next piece of what the model thinks."""
+
     index: int
     text: str
 
 
 class ToolCallStart(msgspec.Struct, frozen=True, tag="tool_call_start", gc=False):
+    """The model begins to call a tool; the arguments follow."""
+
     index: int
     id: str
     name: str
@@ -172,6 +178,7 @@ StreamEvent: TypeAlias = (
     | Error
     | Unknown
 )
+"""One step in the making of one response."""
 
 ProviderEvent: TypeAlias = StreamEvent | Finish
 """What a provider may yield: the events of a stream and, last, `Finish`."""
@@ -179,8 +186,8 @@ ProviderEvent: TypeAlias = StreamEvent | Finish
 
 # --- the events of a session ----------------------------------------------
 
-TurnStop: TypeAlias = StopReason | Literal["rounds", "tokens", "seconds", "cost"]
-"""Why a turn ended: the model's reason, or the limit that was reached."""
+TurnStop: TypeAlias = StopReason | Literal["rounds", "tokens", "seconds", "cost", "cancelled", "failed"]
+"""Why a turn ended: the model's reason, the limit that was reached, or what cut it short."""
 
 
 class MessageReceived(msgspec.Struct, frozen=True, tag="message_received"):
@@ -191,6 +198,8 @@ class MessageReceived(msgspec.Struct, frozen=True, tag="message_received"):
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+    """An agent begins to answer."""
+
     turn_id: str
     agent: str
     model: str
@@ -220,12 +229,16 @@ class ToolIntent(msgspec.Struct, frozen=True, tag="tool_intent", gc=False):
 
 
 class ToolProgress(msgspec.Struct, frozen=True, tag="tool_progress"):
+    """What a tool reports while it works."""
+
     turn_id: str
     call_id: str
     content: tuple[Part, ...]
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
+    """A call has its one result."""
+
     turn_id: str
     result: ToolResult
     duration_s: float = 0.0
@@ -238,11 +251,13 @@ class ApprovalRequested(msgspec.Struct, frozen=True, tag="approval_requested", o
     approval_id: str
     call: ToolCall
     arguments_hash: str
-    expires_at: datetime | None = None
+    expires_at: Time | None = None
     path: tuple[str, ...] = ()
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided", omit_defaults=True):
+    """Somebody answered a request for leave, or nobody did in time."""
+
     approval_id: str
     decision: Literal["approved", "denied", "expired"]
     by: str
@@ -260,6 +275,8 @@ class Compacted(msgspec.Struct, frozen=True, tag="compacted", omit_defaults=True
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=False):
+    """A sub-agent begins its work, in a session of its own."""
+
     turn_id: str
     subagent_id: str
     session_id: str
@@ -267,6 +284,8 @@ class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=Fa
 
 
 class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished", omit_defaults=True):
+    """A sub-agent has ended; what it used counts here too."""
+
     turn_id: str
     subagent_id: str
     status: Literal["finished", "failed", "cancelled", "budget"]
@@ -275,6 +294,8 @@ class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished", omi
 
 
 class BudgetWarning(msgspec.Struct, frozen=True, tag="budget_warning", gc=False):
+    """A limit is near."""
+
     turn_id: str
     kind: Literal["rounds", "tokens", "seconds", "cost"]
     used: float
@@ -282,6 +303,8 @@ class BudgetWarning(msgspec.Struct, frozen=True, tag="budget_warning", gc=False)
 
 
 class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished", omit_defaults=True):
+    """The turn is over; the next message may come."""
+
     turn_id: str
     stop: TurnStop
     rounds: int
@@ -290,6 +313,8 @@ class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished", omit_defaul
 
 
 class TurnFailed(msgspec.Struct, frozen=True, tag="turn_failed", omit_defaults=True):
+    """The turn ended with an error; the next message may come."""
+
     turn_id: str
     error: Error
     usage: Usage = Usage()
@@ -297,6 +322,8 @@ class TurnFailed(msgspec.Struct, frozen=True, tag="turn_failed", omit_defaults=T
 
 
 class TurnCancelled(msgspec.Struct, frozen=True, tag="turn_cancelled", omit_defaults=True):
+    """The turn was ended from outside; the next message may come."""
+
     turn_id: str
     reason: str = ""
     usage: Usage = Usage()
@@ -342,5 +369,7 @@ class Live(msgspec.Struct, frozen=True, tag="live"):
 
 
 SessionEvent: TypeAlias = LedgerEntry | Live | Error | Unknown
+"""What a reader of a session sees."""
+
 Event: TypeAlias = RunEvent | Live
 """Anything that may stand on a line of the wire."""

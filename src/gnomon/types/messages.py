@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Literal, Self, TypeAlias, TypeVar, cast
+from typing import Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -153,6 +153,7 @@ Part: TypeAlias = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
 Content: TypeAlias = str | Part
 """What the short constructors take: a string stands for a `Text`."""
 
+_PARTS: frozenset[type] = frozenset(get_args(Part))
 _P = TypeVar("_P", bound=Part)
 
 
@@ -179,6 +180,9 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def tool(cls, *results: ToolResult) -> Self:
+        for result in cast("tuple[object, ...]", results):
+            if type(result) is not ToolResult:
+                raise TypeError(f"a tool message holds ToolResults, not {type(result).__name__}")
         return cls("tool", results)
 
     @property
@@ -232,10 +236,18 @@ def as_parts(content: Iterable[Content]) -> tuple[Part, ...]:
 
 def _settle_content(holder: Message | ToolResult) -> None:
     """People write a list or a bare string; what is kept is always a tuple of parts."""
-    content = cast(object, holder.content)
-    if type(content) is not tuple:
-        given = cast("Iterable[Content]", (content,) if isinstance(content, str) else content)
-        msgspec.structs.force_setattr(holder, "content", as_parts(given))
+    content = holder.content
+    if type(content) is not tuple or not _PARTS.issuperset(map(type, content)):
+        msgspec.structs.force_setattr(holder, "content", as_parts(_listed(content)))
+
+
+def _listed(content: object) -> Iterable[Content]:
+    if isinstance(content, str | Part):
+        return (content,)
+    if isinstance(content, Iterable) and not isinstance(content, Mapping | bytes):
+        return cast("Iterable[Content]", content)
+    kind = type(cast(object, content)).__name__
+    raise TypeError(f"content is text or a list of parts, not {kind}")
 
 
 def _text(parts: tuple[Part, ...]) -> str:

@@ -69,7 +69,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class AuditLog(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A row of the hash chain: `hash` covers the row and `prev_hash`."""
+    """A row of the hash chain of a session: `hash` covers the row, its `seq` and `prev_hash`."""
 
     id: str
     session_id: str
@@ -78,6 +78,7 @@ class AuditLog(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     created_at: Time
     resource: str = ""
     detail: Meta = {}
+    seq: int = 0
     prev_hash: str = ""
     hash: str = ""
 

@@ -1,0 +1,208 @@
+"""What the doctor found, as data and as lines to read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator, Iterable
+from typing import TypeAlias, cast
+
+import msgspec
+
+from gnomon import config, registry
+from gnomon._trust import read_file
+from gnomon.cli import probes
+from gnomon.cli.problems import clean
+from gnomon.errors import GnomonError
+
+__all__ = ["Chosen", "File", "Findings", "gather", "keys_in", "sections"]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The model that would answer, why this one, and why it could not."""
+
+    name: str | None
+    because: str
+    problem: str | None = None
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A config file that was looked for, and the names of what it sets."""
+
+    layer: str
+    path: str
+    found: bool
+    trusted: bool
+    sets: tuple[str, ...] = ()
+
+
+class Config(msgspec.Struct, frozen=True):
+    files: tuple[File, ...]
+    problem: str | None = None
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    versions: probes.Versions
+    model: Chosen
+    config: Config
+    keys: list[probes.Key]
+    servers: list[probes.Server]
+    sandboxes: list[probes.Program]
+    stores: list[probes.Driver]
+
+
+def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
+    """Look at everything. What is broken is shown in its place, not raised."""
+    chosen, problem = _choice(model, use_project=use_project)
+    servers, programs = asyncio.run(_probe())
+    return Findings(
+        versions=probes.versions(),
+        model=chosen,
+        config=Config(tuple(_files(use_project=use_project)), problem),
+        keys=probes.keys(os.environ),
+        servers=servers,
+        sandboxes=programs,
+        stores=probes.drivers(),
+    )
+
+
+async def _probe() -> tuple[list[probes.Server], list[probes.Program]]:
+    return await asyncio.gather(probes.servers(os.environ), probes.programs())
+
+
+def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None]:
+    """The model, and what is wrong with the config if something is."""
+    try:
+        loaded = config.load(flags={"model": model}, use_project=use_project)
+    except GnomonError as error:
+        return Chosen(model, "the config cannot be read"), clean(str(error))
+    name = loaded.config.model
+    if name is None:
+        return Chosen(
+            "demo", "no flag, variable or file chooses another; it is built in, and not an AI"
+        ), None
+    return Chosen(name, f"chosen by {loaded.sources['model']}", _obstacle(name, loaded.config)), None
+
+
+def _obstacle(name: str, settings: config.Config) -> str | None:
+    """Why this model could not be used; making a provider asks nothing of it yet."""
+    try:
+        own = settings.providers.get(registry.parse_model(name).provider)
+        registry.provider(name, own)
+    except GnomonError as error:
+        return clean(str(error))
+    except Exception as error:  # noqa: BLE001 - a provider from another package may raise anything
+        return clean(f"{type(error).__name__}: {error}")
+    return None
+
+
+def _files(*, use_project: bool) -> Generator[File, None, None]:
+    project = config.project_file() if use_project else None
+    if project is not None:
+        trusted = config.trusted(project.parent.parent)
+        yield File(
+            layer="project", path=str(project), found=True, trusted=trusted, sets=keys_in(str(project))
+        )
+    user = config.user_file()
+    if user is not None:
+        found = os.path.isfile(user)
+        yield File(layer="user", path=str(user), found=found, trusted=True, sets=keys_in(str(user)))
+
+
+def keys_in(path: str) -> tuple[str, ...]:
+    """The dotted names of what a file sets; none when it cannot be read, which the config's problem says."""
+    import tomllib
+
+    try:
+        content = read_file(path) or b""
+        return tuple(_dotted(tomllib.loads(content.decode())))
+    except (GnomonError, ValueError, RecursionError):
+        return ()
+
+
+def _dotted(table: dict[str, object], above: str = "") -> Generator[str, None, None]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _dotted(cast("dict[str, object]", value), f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+# --- as lines to read ----------------------------------------------------------
+
+_Line: TypeAlias = tuple[str, str]
+
+
+def sections(found: Findings) -> Generator[tuple[str, Iterable[_Line]], None, None]:
+    yield "Versions", _version_lines(found.versions)
+    yield "Model", _model_lines(found.model)
+    yield "Config", _config_lines(found.config)
+    yield "API keys", _key_lines(found.keys)
+    yield "Local model servers", [_server_line(server) for server in found.servers]
+    yield "Sandboxes", [_program_line(program) for program in found.sandboxes]
+    yield "Stores", [_driver_line(driver) for driver in found.stores]
+
+
+def _version_lines(versions: probes.Versions) -> Generator[_Line, None, None]:
+    yield "gnomon", versions.gnomon
+    yield "Python", versions.python
+    yield "platform", versions.platform
+    for name, version in versions.dependencies.items():
+        yield name, version or "not installed"
+
+
+def _model_lines(chosen: Chosen) -> Generator[_Line, None, None]:
+    yield chosen.name or "not known", chosen.because
+    if chosen.problem:
+        yield "problem", chosen.problem
+
+
+def _config_lines(found: Config) -> Generator[_Line, None, None]:
+    if not any(file.layer == "project" for file in found.files):
+        yield "project", "no .gnomon/config.toml here or above"
+    for file in found.files:
+        yield file.layer, f"{file.path}: {_file_state(file)}"
+    if found.problem:
+        yield "problem", found.problem
+
+
+def _file_state(file: File) -> str:
+    if not file.found:
+        return "not there"
+    trust = "" if file.trusted else " (not trusted: gnomon trust)"
+    return f"found{trust}, sets {', '.join(file.sets) or 'nothing that could be read'}"
+
+
+def _key_lines(keys: list[probes.Key]) -> Generator[_Line, None, None]:
+    for key in keys:
+        if key.set:
+            yield key.variable, "set" if key.provider_available else _not_yet(f"provider {key.provider!r}")
+    missing = [key.variable for key in keys if not key.set]
+    if missing:
+        yield "not set", ", ".join(missing)
+
+
+def _server_line(server: probes.Server) -> _Line:
+    if server.port is None:
+        return server.usual_name, "not on this machine by its settings, so not asked"
+    answer = "a server answers" if server.answers else "nothing answers"
+    return server.usual_name, f"{answer} on port {server.port}"
+
+
+def _program_line(program: probes.Program) -> _Line:
+    if program.version is None:
+        return program.name, "not found"
+    return program.name, program.version if program.sandbox_available else f"{program.version}; {_NOT_USED}"
+
+
+def _driver_line(driver: probes.Driver) -> _Line:
+    if driver.version is None:
+        return driver.name, "not installed"
+    return driver.name, driver.version if driver.storage_available else f"{driver.version}; {_NOT_USED}"
+
+
+_NOT_USED = "this version of gnomon does not use it yet"
+
+
+def _not_yet(what: str) -> str:
+    return f"set, but this version of gnomon has no {what} yet"

@@ -1,0 +1,1 @@
+"""How the demo model chooses what to call and what to say."""

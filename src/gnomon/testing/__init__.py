@@ -1,0 +1,60 @@
+"""The test kit: suites that any back end can run, a scripted model, and small things for tests.
+
+Each name is loaded when it is first touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.providers.scripted import Line, ScriptedProvider, calls, fails, hallucinates, says
+    from gnomon.testing._suite import Contract
+    from gnomon.testing.clock import FakeClock
+    from gnomon.testing.provider import ProviderContract
+    from gnomon.testing.streams import chop, stream_of
+
+__all__ = [
+    # suites
+    "Contract",
+    "ProviderContract",
+    # a scripted model
+    "Line",
+    "ScriptedProvider",
+    "calls",
+    "fails",
+    "hallucinates",
+    "says",
+    # small things
+    "FakeClock",
+    "chop",
+    "stream_of",
+]
+
+_HOMES = {
+    "Contract": "gnomon.testing._suite",
+    "ProviderContract": "gnomon.testing.provider",
+    "Line": "gnomon.providers.scripted",
+    "ScriptedProvider": "gnomon.providers.scripted",
+    "calls": "gnomon.providers.scripted",
+    "fails": "gnomon.providers.scripted",
+    "hallucinates": "gnomon.providers.scripted",
+    "says": "gnomon.providers.scripted",
+    "FakeClock": "gnomon.testing.clock",
+    "chop": "gnomon.testing.streams",
+    "stream_of": "gnomon.testing.streams",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,240 @@
+"""What a user writes, as a type checker sees it. This file is checked, and never run."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import assert_type
+
+from gnomon import (
+    Agent,
+    Budget,
+    Finish,
+    Image,
+    Message,
+    MessageCompleted,
+    Provider,
+    Reasoning,
+    Request,
+    Response,
+    Run,
+    Stream,
+    StreamFold,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolFinished,
+    ToolIntent,
+    ToolResult,
+    Turn,
+    TurnFinished,
+    Usage,
+    sync,
+    tool,
+)
+from gnomon.tools.function import FunctionTool
+from gnomon.types.events import ProviderEvent, RunEvent, StreamEvent, TurnStop
+from gnomon.types.messages import ToolCall
+
+# --- tools ------------------------------------------------------------------
+
+
+@tool
+def weather(city: str, days: int = 1) -> str:
+    """The weather of a city."""
+    return f"{city} {days}"
+
+
+@tool(read_only=True, timeout_s=5)
+async def look_up(query: str, *, context: ToolContext) -> list[str]:
+    """Look something up."""
+    if context.cancelled:
+        raise ToolFailed("nobody waits for this any more")
+    return [query, context.idempotency_key]
+
+
+class Shop:
+    def take(self, count: int) -> int:
+        return count
+
+
+# The function is kept: its parameters, its result, and that it is async.
+assert_type(weather("Rome"), str)
+assert_type(weather("Rome", days=2), str)
+assert_type(weather.name, str)
+assert_type(weather.read_only, bool)
+assert_type(weather.parameters, dict[str, object])
+assert_type(tool(Shop().take)(3), int)
+assert_type(tool(Shop().take)(count=3), int)
+
+
+async def call_an_async_tool_as_before() -> None:
+    assert_type(await look_up("x", context=ToolContext(call_id="c")), list[str])
+
+
+# What is wrong is seen to be wrong: each of these lines must be an error.
+weather()  # pyright: ignore[reportCallIssue] - a city is missing
+weather(5)  # pyright: ignore[reportArgumentType] - a city is text
+weather("Rome", day=1)  # pyright: ignore[reportCallIssue] - it is called days
+tool(name=5)  # pyright: ignore[reportArgumentType] - a name is text
+tool(nmae="x")  # pyright: ignore[reportCallIssue] - no such option
+
+
+def takes_a_tool(given: Tool) -> str:
+    return given.name
+
+
+takes_a_tool(weather)
+takes_a_tool(look_up)
+takes_a_tool(tool(Shop().take))
+takes_a_tool(Shop())  # pyright: ignore[reportArgumentType] - a shop is no tool
+
+
+class Dice:
+    """A tool written by hand."""
+
+    name = "dice"
+    description = "Throw dice."
+    read_only = True
+    timeout_s = 1.0
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        return {"type": "object", "properties": {}}
+
+    async def execute(self, arguments: str, context: ToolContext) -> ToolResult:
+        return ToolResult(context.call_id, self.name, (Text("4"),))
+
+
+takes_a_tool(Dice())
+
+
+# --- a provider -------------------------------------------------------------
+
+
+class Echo(Provider):
+    name = "echo"
+
+    def __init__(self, model: str = "echo-1") -> None:
+        self.model = model
+
+    async def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        yield TextDelta(0, request.messages[-1].text)
+        yield Finish(stop_reason="end_turn", usage=Usage(output_tokens=1))
+
+
+async def ask_a_provider(provider: Provider) -> None:
+    request = Request(messages=(Message.user("hi", Image(url="https://example.org/a.png")),))
+    assert_type(await provider.complete(request), Response)
+    async with provider.stream(request) as stream:
+        assert_type(stream, Stream)
+        async for event in stream:
+            assert_type(event, StreamEvent)
+    assert_type(stream.response, Response)
+    assert_type(stream.response.usage.total_tokens, int | None)
+    assert_type(stream.response.tool_calls, tuple[ToolCall, ...])
+
+
+# --- an agent ---------------------------------------------------------------
+
+
+async def use_an_agent() -> None:
+    async with Agent(
+        "demo",
+        name="guide",
+        instructions="Be brief.",
+        tools=[weather, look_up, Dice(), Shop().take, "calculate", lambda: 1],
+        budget=Budget(rounds=3, tokens=None, seconds=1.5),
+        temperature=0,
+        max_tokens=100,
+        thinking=Reasoning(effort="low"),
+        settings={"delay_s": 0},
+    ) as agent:
+        assert_type(agent, Agent)
+        assert_type(agent.provider, Provider)
+        turn = await agent.run("hi")
+        assert_type(turn, Turn)
+        assert_type(turn.text, str)
+        assert_type(turn.messages, tuple[Message, ...])
+        assert_type(turn.stop, TurnStop)
+        await agent.run(["look", Image(url="https://example.org/a.png")], messages=turn.messages)
+        await agent.run(Message.user("hi"), messages=[Message.system("be brief"), *turn.messages])
+        await agent.run(5)  # pyright: ignore[reportArgumentType] - a number is no prompt
+    Agent(Echo(), tools=[5])  # pyright: ignore[reportArgumentType] - a number is no tool
+    Agent(5)  # pyright: ignore[reportArgumentType] - a number is no model
+
+
+async def read_a_stream(agent: Agent) -> str:
+    fold = StreamFold()
+    async with agent.stream("hi") as run:
+        assert_type(run, Run)
+        assert_type(run.id, str)
+        async for event in run:
+            assert_type(event, RunEvent)
+            fold.add(event)
+            draw(event)
+    assert_type(run.turn, Turn)
+    assert_type(fold.message, Message)
+    async with agent.stream("hi") as run:
+        async for piece in run.text():
+            assert_type(piece, str)
+    return run.turn.text
+
+
+def draw(event: RunEvent) -> str:
+    match event:
+        case TextDelta(index, text) | ThinkingDelta(index, text):
+            assert_type(index, int)
+            return text
+        case ToolIntent(name=name, key=key):
+            return f"{name} {key}"
+        case ToolFinished(result=ToolResult(status="ok") as result):
+            assert_type(result, ToolResult)
+            return result.text
+        case ToolFinished(result=result):
+            return result.status
+        case MessageCompleted():
+            assert_type(event.message, Message)
+            return event.message.text
+        case TurnFinished(stop=stop, usage=usage):
+            assert_type(stop, TurnStop)
+            return f"{stop} {usage.total_tokens}"
+        case _:
+            return ""
+
+
+# --- without a loop ---------------------------------------------------------
+
+
+def use_it_without_a_loop() -> None:
+    with sync.Agent(Echo(), tools=[weather]) as agent:
+        assert_type(agent, sync.Agent)
+        turn = agent.run("hi")
+        assert_type(turn, Turn)
+        with agent.stream("hi", messages=turn.messages) as run:
+            assert_type(run, sync.Run)
+            for event in run:
+                assert_type(event, RunEvent)
+                draw(event)
+        assert_type(run.turn, Turn)
+        with agent.stream("hi") as run:
+            for piece in run.text():
+                assert_type(piece, str)
+    with sync.Stream(Echo().stream(Request(messages=(Message.user("hi"),)))) as stream:
+        for event in stream:
+            assert_type(event, StreamEvent)
+        assert_type(stream.response, Response)
+
+
+# --- what is written down ---------------------------------------------------
+
+
+def spell_out_a_tool(made: FunctionTool[[str, int], str]) -> str:
+    return made("Rome", 1)
+
+
+spell_out_a_tool(tool(lambda city, days: f"{city} {days}"))
