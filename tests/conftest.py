@@ -22,6 +22,8 @@ import pytest
 SEED = os.environ.get("GNOMON_TEST_SEED", "")
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 
+LIMIT_S = 240 if SOAK else 120
+
 # A loaded machine is no defect of what is tested.
 _PATIENT = (hypothesis.HealthCheck.too_slow,)
 
@@ -54,7 +56,8 @@ def _is_contract_check(item: pytest.Function) -> bool:
 
 
 async def _run(test: Callable[..., object], arguments: dict[str, object]) -> None:
-    await test(**arguments)  # type: ignore[misc]
+    async with asyncio.timeout(LIMIT_S):  # a test that hangs must fail, not hold up the others
+        await test(**arguments)  # type: ignore[misc]
     left = asyncio.all_tasks() - {asyncio.current_task()}
     assert not left, f"the test left {len(left)} task(s) pending: {left}"
 

@@ -113,7 +113,7 @@ class Stream(PullStream[StreamEvent]):
         # This loop is what a token costs, so it asks for the class the quickest way, and
         # the events are untyped in it: type checkers do not follow that way.
         events = cast("AsyncGenerator[Any, None]", source)
-        text_kind, index, call_id, append = object, -1, _NO_CALL, _nowhere
+        text_kind, index, call_id, append = object, -1, _NO_CALL, list[str]().append
         try:
             async for event in events:
                 kind = event.__class__
@@ -395,10 +395,6 @@ _OTHERS = frozenset(
     {ToolCallStart, ToolCallEnd, PartEnd, UsageUpdate, StreamWarning, AttemptDiscarded, Unknown}
 )
 _DELTAS: dict[type, str] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
-
-
-def _nowhere(_: str) -> None:
-    raise AssertionError("no text block is open")
 
 
 def _check_arguments(call: ToolCall, streamed: str) -> None:

@@ -461,3 +461,10 @@ def test_the_total_of_a_sum_is_the_sum_of_the_totals(several: list[Usage]) -> No
     totals = [one.total_tokens for one in several if one.total_tokens is not None]
     assert add_usage(several).total_tokens == (sum(totals) if totals else None)
     assert add_usage(iter(several)) == add_usage(reversed(several))
+
+
+def test_an_empty_file_is_no_attachment(tmp_path: Path) -> None:
+    path = tmp_path / "empty.png"
+    path.touch()
+    with pytest.raises(InvalidInput, match="it is empty"):
+        Image.from_path(path)

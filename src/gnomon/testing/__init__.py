@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gnomon.providers.scripted import Line, ScriptedProvider, calls, fails, hallucinates, says
+    from gnomon.providers.scripted import (
+        Call,
+        Line,
+        Reply,
+        ScriptedProvider,
+        calls,
+        fails,
+        hallucinates,
+        says,
+    )
     from gnomon.testing._suite import Contract
     from gnomon.testing.clock import FakeClock
     from gnomon.testing.provider import ProviderContract
@@ -19,7 +28,9 @@ __all__ = [
     "Contract",
     "ProviderContract",
     # a scripted model
+    "Call",
     "Line",
+    "Reply",
     "ScriptedProvider",
     "calls",
     "fails",
@@ -34,7 +45,9 @@ __all__ = [
 _HOMES = {
     "Contract": "gnomon.testing._suite",
     "ProviderContract": "gnomon.testing.provider",
+    "Call": "gnomon.providers.scripted",
     "Line": "gnomon.providers.scripted",
+    "Reply": "gnomon.providers.scripted",
     "ScriptedProvider": "gnomon.providers.scripted",
     "calls": "gnomon.providers.scripted",
     "fails": "gnomon.providers.scripted",
