@@ -46,9 +46,10 @@ class _Background:
     def wait(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run the work on the loop; Ctrl-C in the waiting thread cancels it."""
         _refuse_inside_a_loop()
-        job = _Job(work)
+        job = _Job(work, self._running())
         try:
-            return job.start(self._running()).result()
+            job.hand_over()
+            return job.outcome.result()
         except _ProgramEnded as ended:
             raise ended.cause from None
         except BaseException:
@@ -58,8 +59,9 @@ class _Background:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="gnomon-sync", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="gnomon-sync", daemon=True).start()
+                self._loop = loop
             return self._loop
 
     def forget(self) -> None:
@@ -69,31 +71,45 @@ class _Background:
 
 
 class _Job(Generic[_T]):
-    """Work that is handed to the loop, and can be called back from it."""
+    """Work for the loop. It is whole before it is handed over, so it can be called back at any moment."""
 
-    def __init__(self, work: Callable[[], Awaitable[_T]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[_T]], loop: asyncio.AbstractEventLoop) -> None:
+        self.outcome: Future[_T] = Future()
         self._work = work
-        self._ended = threading.Event()
-        self._outcome: Future[_T] | None = None
+        self._loop = loop
+        self._over = threading.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._unwanted = False
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> Future[_T]:
-        self._outcome = asyncio.run_coroutine_threadsafe(self._run(), loop)
-        return self._outcome
+    def hand_over(self) -> None:
+        self._loop.call_soon_threadsafe(self._start)
 
     def call_back(self) -> None:
         """The caller is leaving: end the work, and wait until it has let go of what it holds."""
-        if self._outcome is not None and not self._outcome.done():
-            self._outcome.cancel()
-            self._ended.wait(GRACE_S)
+        if not self.outcome.done():
+            self._loop.call_soon_threadsafe(self._end)
+            self._over.wait(GRACE_S)
 
-    async def _run(self) -> _T:
+    def _start(self) -> None:
+        if not self._unwanted:
+            self._task = self._loop.create_task(self._run())
+            self._task.add_done_callback(lambda _: self._over.set())
+
+    def _end(self) -> None:
+        self._unwanted = True
+        if self._task is None:
+            self._over.set()
+        else:
+            self._task.cancel()
+
+    async def _run(self) -> None:
         try:
-            return await self._work()
+            self.outcome.set_result(await self._work())
         except (SystemExit, KeyboardInterrupt) as error:
             # Let out as it is, it would end the thread that every other caller waits for.
-            raise _ProgramEnded(error) from error
-        finally:
-            self._ended.set()
+            self.outcome.set_exception(_ProgramEnded(error))
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the caller gets it
+            self.outcome.set_exception(error)
 
 
 class _ProgramEnded(Exception):

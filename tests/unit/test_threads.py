@@ -229,6 +229,41 @@ async def test_threads_that_were_abandoned_and_ended_are_forgotten(release: thre
     assert threads[0]() is None
 
 
+def test_counting_is_safe_while_another_loop_abandons_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two loops in two threads share the book; here the other one writes while this one reads."""
+    book: set[object] = set()
+
+    class Busy:
+        def is_alive(self) -> bool:
+            book.add(object())
+            book.add(threading.Thread())
+            return False
+
+    book.update({Busy(), Busy()})
+    monkeypatch.setattr(_threads, "_abandoned", book)
+    abandoned()
+
+
+async def test_a_first_call_is_safe_while_another_loop_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    book: dict[object, object] = {}
+
+    class Over:
+        def is_closed(self) -> bool:
+            book[object()] = None
+            return True
+
+    class Forgotten:
+        """Another loop swept it out in the same moment."""
+
+        def is_closed(self) -> bool:
+            book.pop(self, None)
+            return True
+
+    book.update({Over(): None, Forgotten(): None})
+    monkeypatch.setattr(_threads, "_places", book)
+    assert await run_in_thread(lambda: 1) == 1
+
+
 def test_a_thread_that_ends_while_the_loop_closes_says_nothing(
     monkeypatch: pytest.MonkeyPatch, release: threading.Event
 ) -> None:

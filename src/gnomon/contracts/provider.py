@@ -35,6 +35,8 @@ class Provider(ABC):
       `StreamCut` (S6, S16).
     - closing the generator must close the connection; no task, socket or file may
       be left (S7).
+    - a time limit or a task group must not be held open across a `yield`: the reader
+      may ask for each event from another task.
     - connect, first byte, silence between chunks and the whole must each have a
       limit, and each must raise its own `ProviderTimeout` (S8).
     - signatures and vendor data must return byte for byte to the vendor and model

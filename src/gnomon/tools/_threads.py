@@ -25,7 +25,7 @@ _abandoned: set[threading.Thread] = set()
 
 def abandoned() -> int:
     """How many threads still run for callers who no longer wait."""
-    _abandoned.difference_update([thread for thread in _abandoned if not thread.is_alive()])
+    _abandoned.difference_update([thread for thread in tuple(_abandoned) if not thread.is_alive()])
     return len(_abandoned)
 
 
@@ -49,8 +49,8 @@ async def run_in_thread(function: Callable[[], _T], *, name: str = "tool") -> _T
 
 def _places_of(loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
     if loop not in _places:
-        for over in [known for known in _places if known.is_closed()]:
-            del _places[over]
+        for over in [known for known in tuple(_places) if known.is_closed()]:
+            _places.pop(over, None)
         _places[loop] = asyncio.Semaphore(LIMIT)
     return _places[loop]
 
