@@ -3,7 +3,7 @@
 - A plain `async def test_…` runs under `asyncio.run`, and fails when it leaves a task behind.
   The checks of the contract suites are left to the plugin that `gnomon` itself ships.
 - A connection to anything but this machine is refused.
-- Property tests take 50 examples, or 500 with `GNOMON_SOAK=1`; with `GNOMON_TEST_SEED`
+- Property tests take 50 examples, or 2,000 with `GNOMON_SOAK=1`; with `GNOMON_TEST_SEED`
   set, a run can be repeated exactly.
 """
 
@@ -35,7 +35,7 @@ hypothesis.settings.register_profile(
     # An example remembered from an earlier run would make a seeded one differ.
     **({"database": None} if SEED else {}),
 )
-hypothesis.settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=_PATIENT)
+hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None, suppress_health_check=_PATIENT)
 hypothesis.settings.load_profile("soak" if SOAK else "sampled")
 
 
