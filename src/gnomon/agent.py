@@ -38,6 +38,7 @@ class Agent:
     ```
 
     An agent holds no conversation: what it should remember is passed as `messages`.
+    `deps` is handed to its tools, as `ToolContext.deps`; no model sees it.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Agent:
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
+        deps: object = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock
@@ -64,6 +66,7 @@ class Agent:
             temperature=temperature,
             max_tokens=max_tokens,
             thinking=thinking,
+            deps=deps,
         )
 
     @property

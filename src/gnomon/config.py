@@ -322,6 +322,8 @@ def _checked(layer: _Layer) -> _Table:
         if value is None:
             continue
         if not layer.trusted and name not in _HARMLESS:
+            if _is_slip(name):
+                raise _unknown((name,), layer)  # trust would not make it a key
             raise _not_trusted(layer, _first_under((name,), value), "may be set")
         match name:
             case "budget":
@@ -406,6 +408,13 @@ def _first_under(key: _Key, value: object) -> _Key:
         name, value = next(iter(value.items()))
         key = (*key, name)
     return key
+
+
+def _is_slip(name: str) -> bool:
+    """Whether one of the harmless keys was meant."""
+    import difflib
+
+    return name != "providers" and bool(difflib.get_close_matches(name.lower(), _HARMLESS, cutoff=0.65))
 
 
 def _unknown(key: _Key, layer: _Layer) -> ConfigError:

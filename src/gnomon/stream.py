@@ -140,6 +140,10 @@ class Stream(PullStream[StreamEvent]):
             response = await self._completed(source, fold, final)
         except (GnomonError, AssertionError):
             raise
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise self._foreign(error, "S6") from error  # something of the provider's own was cancelled
         except Exception as error:
             raise self._foreign(error, "S6") from error
         finally:
@@ -165,12 +169,18 @@ class Stream(PullStream[StreamEvent]):
         except Exception as error:
             raise self._foreign(error, "S7") from error
 
-    def _foreign(self, error: Exception, rule: str) -> ContractError:
+    def _foreign(self, error: BaseException, rule: str) -> ContractError:
         return ContractError(
             f"provider {self._provider!r} raised {type(error).__name__}: {error}",
             rule=rule,
             hint="a provider raises ProviderErrors only",
         )
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the reader that somebody wants to end."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def _remainder(source: _Source) -> ProviderEvent | None:

@@ -209,6 +209,7 @@ class Agent:
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
+        deps: object = None,
         clock: Clock | None = None,
     ) -> None:
         self._agent = _async.Agent(
@@ -221,6 +222,7 @@ class Agent:
             max_tokens=max_tokens,
             thinking=thinking,
             settings=settings,
+            deps=deps,
             clock=clock,
         )
 

@@ -855,3 +855,15 @@ async def test_a_thousand_rounds_leave_nothing_behind() -> None:
     await grown()  # caches fill up
     assert await grown() < 500
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_tools_get_what_the_owner_of_the_agent_gave_it() -> None:
+    seen: list[object] = []
+
+    @tool
+    def look(context: ToolContext) -> None:
+        seen.append(context.deps)
+
+    pool = object()
+    await Agent(ScriptedProvider([calls("look"), "done"]), tools=[look], deps=pool).run("go")
+    assert seen == [pool]

@@ -789,8 +789,14 @@ FORBIDDEN = [
     ("providers = 1", "providers"),
     (f'[hooks]\nstart = "{UNSCRUBBED}"', "hooks.start"),
     (f'commands = ["{UNSCRUBBED}"]', "commands"),
-    ('modle = "a"', "modle"),
 ]
+
+
+def test_a_slip_in_an_untrusted_project_is_called_one(place: Place) -> None:
+    """Trust would not make it a key, so trust is not asked for."""
+    path = place.set_project('modle = "a"')
+    said = fails(place.load, ConfigError)
+    assert said == f"{path}: `modle` is not a known key (did you mean `model`?)"
 
 
 @pytest.mark.parametrize(("text", "key"), FORBIDDEN)

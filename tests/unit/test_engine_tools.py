@@ -649,3 +649,27 @@ def test_a_model_is_told_of_the_effects_that_a_tool_declares() -> None:
         True,
     )
     assert (dropped.description, dropped.schema) == ("Drop it.", drop.parameters)
+
+
+async def test_waiting_for_a_thread_is_not_the_tools_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gnomon.tools import _threads
+
+    monkeypatch.setattr(_threads, "LIMIT", 1)
+
+    @tool(read_only=True, timeout_s=0.3)
+    def slow() -> str:
+        time.sleep(0.12)
+        return "slept"
+
+    found = await results([call("slow", id) for id in "abcdef"], slow)
+    assert [result.status for result in found] == ["ok"] * 6
+
+
+async def test_an_exception_outside_the_family_is_a_failure_too() -> None:
+    class Odd(BaseException):
+        pass
+
+    async def work(context: ToolContext) -> str:
+        raise Odd("odd")
+
+    assert (await one(Probe("act", work))).status == "error"

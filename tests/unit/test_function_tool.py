@@ -877,3 +877,31 @@ async def test_the_functions_own_errors_come_out_as_they_are() -> None:
         await answer(breaks)
     with pytest.raises(ToolFailed, match="the shop is closed"):
         await answer(refuses)
+
+
+async def test_a_method_made_a_tool_in_its_class_is_the_tool_of_each_object() -> None:
+    class Till:
+        def __init__(self, currency: str) -> None:
+            self.currency = currency
+
+        @tool(name="pay_out", read_only=True)
+        def pay(self, amount: int) -> str:
+            """Pay.
+
+            amount: how much
+            """
+            return f"{amount} {self.currency}"
+
+    till = Till("EUR")
+    assert till.pay(3) == "3 EUR"
+    assert (till.pay.name, till.pay.read_only, till.pay.description) == ("pay_out", True, "Pay.")
+    assert properties(till.pay) == {"amount": {"type": "integer", "description": "how much"}}
+    assert (await answer(till.pay, '{"amount": 5}')).text == "5 EUR"
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+def test_a_time_limit_that_allows_nothing_is_refused(limit: float) -> None:
+    with pytest.raises(ConfigError, match=r"'work'.*allows nothing"):
+
+        @tool(timeout_s=limit)
+        def work() -> None: ...

@@ -574,8 +574,17 @@ async def test_s6_an_error_after_finish_is_an_error_and_no_done() -> None:
             await read(raising(foreign, HELLO, FINISH).events())
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(3)], ids=repr)
-async def test_cancellation_and_exits_pass_through(error: BaseException) -> None:
+async def test_s6_a_cancellation_that_nobody_asked_for_is_a_failure() -> None:
+    """Let through, it would end the reader's task in silence."""
+    watched = raising(asyncio.CancelledError(), HELLO)
+    with pytest.raises(ContractError) as caught:
+        await read(watched.events())
+    assert caught.value.rule == "S6"
+    assert watched.cleaned == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+async def test_exits_pass_through(error: BaseException) -> None:
     watched = raising(error, HELLO)
     with pytest.raises(type(error)) as caught:
         await read(watched.events())

@@ -22,6 +22,10 @@ def _never() -> bool:
     return False
 
 
+def _no_timer(running: bool) -> None:
+    pass
+
+
 class ToolContext:
     """What a tool is told of the call it serves (T5).
 
@@ -30,7 +34,16 @@ class ToolContext:
     `deps` is whatever the agent's owner wants its tools to have.
     """
 
-    __slots__ = ("_is_cancelled", "attempt", "call_id", "deps", "idempotency_key", "session_id", "turn_id")
+    __slots__ = (
+        "_is_cancelled",
+        "_run_timer",
+        "attempt",
+        "call_id",
+        "deps",
+        "idempotency_key",
+        "session_id",
+        "turn_id",
+    )
 
     def __init__(
         self,
@@ -42,6 +55,7 @@ class ToolContext:
         attempt: int = 1,
         deps: object = None,
         is_cancelled: Callable[[], bool] = _never,
+        run_timer: Callable[[bool], None] = _no_timer,
     ) -> None:
         self.call_id = call_id
         self.session_id = session_id
@@ -50,6 +64,15 @@ class ToolContext:
         self.attempt = attempt
         self.deps = deps
         self._is_cancelled = is_cancelled
+        self._run_timer = run_timer
+
+    def hold_timer(self) -> None:
+        """The call waits for its place: that is not the tool's time. On the event loop only."""
+        self._run_timer(False)
+
+    def start_timer(self) -> None:
+        """The call has its place: its time limit begins now. On the event loop only."""
+        self._run_timer(True)
 
     @property
     def cancelled(self) -> bool:

@@ -53,12 +53,14 @@ class Definition:
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
+        deps: object = None,
     ) -> None:
         self.name = name
         self.provider = provider
         self.tools = tools
         self.budget = budget
         self.instructions = instructions
+        self.deps = deps
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._thinking = thinking

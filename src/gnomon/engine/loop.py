@@ -39,11 +39,12 @@ async def run_turn(
     yield started
     stop: TurnStop | None = None
     while stop is None:
+        message_id = new_id("msg")
         async with agent.provider.stream(agent.request(history.messages)) as answer:
             async for event in answer:
                 if type(event) is not Done:
                     yield event
-        completed = MessageCompleted(turn_id, new_id("msg"), answer.response)
+        completed = MessageCompleted(turn_id, message_id, answer.response)
         meter.count(completed.response)
         await history.append(completed)
         yield completed
@@ -61,7 +62,8 @@ async def _run_tools(
 ) -> AsyncGenerator[RunEvent, None]:
     """Run what the message calls for. Nothing starts before the message is recorded."""
     calls, turn_id = completed.message.tool_calls, completed.turn_id
-    async with aclosing(run_calls(calls, agent.tools, turn_id, message_id=completed.message_id)) as events:
+    running = run_calls(calls, agent.tools, turn_id, message_id=completed.message_id, deps=agent.deps)
+    async with aclosing(running) as events:
         async for event in events:
             await history.append(event)
             yield event

@@ -39,10 +39,15 @@ class _Job(NamedTuple):
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], tools: Toolbox, turn_id: str, session_id: str = "", message_id: str = ""
+    calls: Sequence[ToolCall],
+    tools: Toolbox,
+    turn_id: str,
+    session_id: str = "",
+    message_id: str = "",
+    deps: object = None,
 ) -> AsyncGenerator[ToolEvent, None]:
     """The intents and results of the calls of one message, in their order."""
-    runner = _Runner(tools, turn_id, session_id, message_id)
+    runner = _Runner(tools, turn_id, session_id, message_id, deps)
     for group in _groups([_job(call, tools) for call in calls]):
         tasks = [asyncio.create_task(runner.finish(job)) for job in group] if len(group) > 1 else []
         try:
@@ -55,11 +60,12 @@ async def run_calls(
 
 
 class _Runner:
-    def __init__(self, tools: Toolbox, turn_id: str, session_id: str, message_id: str) -> None:
+    def __init__(self, tools: Toolbox, turn_id: str, session_id: str, message_id: str, deps: object) -> None:
         self._tools = tools
         self._turn_id = turn_id
         self._session_id = session_id
         self._message_id = message_id
+        self._deps = deps
         self._places = asyncio.Semaphore(PARALLEL)
 
     def intent(self, job: _Job) -> ToolIntent | None:
@@ -86,22 +92,28 @@ class _Runner:
             if task is None or task.cancelling():
                 raise
             return _failed(call)  # something of the tool's own was cancelled, not the turn
-        except (Exception, SystemExit):  # noqa: BLE001 - whatever it was, it is logged
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:  # noqa: BLE001 - also `sys.exit`: whatever it was, it is logged
             return _failed(call)
 
     async def _execute(self, job: _Job) -> ToolResult:
         call, tool = job.call, job.tool
         assert tool is not None
         waited_for = _Flag()
+        limit = self._tools.timeout_s(tool)
+        timer = asyncio.timeout(limit)
         context = ToolContext(
             call_id=call.id,
             session_id=self._session_id,
             turn_id=self._turn_id,
             idempotency_key=self._key(call),
+            deps=self._deps,
             is_cancelled=waited_for.is_down,
+            run_timer=lambda running: timer.reschedule(
+                asyncio.get_running_loop().time() + limit if running else None
+            ),
         )
-        limit = self._tools.timeout_s(tool)
-        timer = asyncio.timeout(limit)
         try:
             async with timer:
                 return await tool.execute(call.arguments, context)

@@ -112,10 +112,12 @@ class ScriptedProvider(Provider):
     """A model that says what a script tells it to, and insists on being asked properly.
 
     ```python
-    provider = ScriptedProvider([
-        calls("weather", city="Rome").expecting(text="rain", tools=["weather"]),
-        says("Take an umbrella.").expecting(result="heavy rain"),
-    ])
+    provider = ScriptedProvider(
+        [
+            calls("weather", city="Rome").expecting(text="rain", tools=["weather"]),
+            says("Take an umbrella.").expecting(result="heavy rain"),
+        ]
+    )
     ```
 
     Whatever the script says, it raises `AssertionError` when a call has no result,

@@ -29,10 +29,13 @@ def abandoned() -> int:
     return len(_abandoned)
 
 
-async def run_in_thread(function: Callable[[], _T], *, name: str = "tool") -> _T:
-    """What the function returns or raises, without holding up the loop."""
+async def run_in_thread(
+    function: Callable[[], _T], *, name: str = "tool", on_start: Callable[[], None] = lambda: None
+) -> _T:
+    """What the function returns or raises, without holding up the loop; `on_start` when it has a place."""
     loop = asyncio.get_running_loop()
     async with _places_of(loop):
+        on_start()
         outcome: asyncio.Future[_T] = loop.create_future()
         context = contextvars.copy_context()
         thread = threading.Thread(

@@ -45,6 +45,8 @@ class FunctionTool(Generic[_P, _R]):
         self.function = function
         self.name: str = name or getattr(function, "__name__", "")
         _check(self.name, function)
+        if timeout_s is not None and not timeout_s > 0:  # so that NaN is refused too
+            raise ConfigError(f"tool {self.name!r}: a limit of {timeout_s} seconds allows nothing")
         self.description: str = read_docstring(function).description if description is None else description
         self.read_only = read_only
         self.destructive = destructive
@@ -54,6 +56,21 @@ class FunctionTool(Generic[_P, _R]):
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self.function(*args, **kwargs)
+
+    def __get__(self, thing: object, owner: type | None = None) -> FunctionTool[..., _R]:
+        """The tool of one object, when a method was made a tool in its class."""
+        if thing is None:
+            return self
+        bound = cast("Callable[..., _R]", cast(Any, self.function).__get__(thing, owner))
+        return FunctionTool(
+            bound,
+            name=self.name,
+            description=self.description,
+            read_only=self.read_only,
+            destructive=self.destructive,
+            idempotent=self.idempotent,
+            timeout_s=self.timeout_s,
+        )
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -74,7 +91,8 @@ class FunctionTool(Generic[_P, _R]):
         if inspect.iscoroutinefunction(self.function):
             value = await cast("Callable[[], Awaitable[object]]", call)()
         else:
-            value = await run_in_thread(call, name=self.name)
+            context.hold_timer()
+            value = await run_in_thread(call, name=self.name, on_start=context.start_timer)
             if inspect.isawaitable(value):  # a plain function that hands back a coroutine
                 value = cast(object, await value)
         return _result(self.name, value, context)
@@ -97,7 +115,8 @@ def tool(function: Callable[..., object] | None = None, /, **options: object) ->
 
     `read_only` calls may run side by side and be run again after a crash;
     `idempotent` ones may be run again under the same key; `destructive` ones are
-    pointed out to whoever is asked for leave.
+    pointed out to whoever is asked for leave. A call ends after `timeout_s`;
+    `None` is the engine's own limit, never none.
     """
     made = partial(FunctionTool[..., object], **cast("dict[str, Any]", options))
     return made if function is None else made(function)
