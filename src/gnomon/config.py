@@ -207,6 +207,8 @@ class _Layer(NamedTuple):
             return one_line(self.path)
         if self.kind == "environment":
             return _variable(key)
+        if key == ("tools",):
+            return "--tool"
         return "--" + "-".join(one_line(part, most=60) for part in key)
 
     def name(self, key: _Key) -> str:
@@ -451,6 +453,8 @@ def _kind(value: object, *, shown: bool) -> str:
     match value:
         case str() if not is_utf8(value):
             return f"{kind} that is not UTF-8"
+        case str() if shown and len(value) > 40:
+            return f"{kind} of {len(value)} characters"  # half a secret would not be recognised any more
         case str() if shown:
             return f'{kind} "{one_line(value, most=40)}"'
         case float() if shown:

@@ -8,6 +8,7 @@ import pty
 import re
 import resource
 import select
+import shlex
 import signal
 import socket
 import statistics
@@ -297,7 +298,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly(gnomon: Gnomon) -> None:
 
 
 def test_closed_and_full_streams_are_no_traceback(gnomon: Gnomon) -> None:
-    command = f"exec {sys.executable} -m gnomon -q '{QUESTION}'"
+    command = f"exec {shlex.quote(sys.executable)} -m gnomon -q '{QUESTION}'"
     for redirection, code in ((">&-", 0), ("<&-", 0), ("2>&-", 0), (">/dev/full", 1)):
         done = subprocess.run(
             ["sh", "-c", f"{command} {redirection}"],
@@ -749,3 +750,88 @@ def _cpu_s(command: Sequence[str], env: Mapping[str, str]) -> float:
     subprocess.run(command, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+# --- hostile surroundings ------------------------------------------------------------------------
+
+
+def project_config(gnomon: Gnomon, content: bytes) -> None:
+    (gnomon.folder / ".gnomon").mkdir(exist_ok=True)
+    (gnomon.folder / ".gnomon" / "config.toml").write_bytes(content)
+
+
+def run_with(gnomon: Gnomon, *arguments: str, **streams: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*GNOMON, *arguments],
+        cwd=gnomon.folder,
+        env=gnomon.env,
+        stdin=subprocess.DEVNULL,
+        timeout=PROMPTLY_S,
+        check=False,
+        **streams,  # type: ignore[call-overload]
+    )
+
+
+def test_notes_that_cannot_be_written_do_not_cost_the_answer(gnomon: Gnomon) -> None:
+    with open("/dev/full", "wb") as full:
+        done = run_with(gnomon, QUESTION, stdout=subprocess.PIPE, stderr=full)
+    assert done.returncode == 0
+    assert b"84" in done.stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_answer_that_cannot_be_written_is_a_failure(gnomon: Gnomon, unbuffered: str) -> None:
+    gnomon.env["PYTHONUNBUFFERED"] = unbuffered
+    with open("/dev/full", "wb") as full:
+        done = run_with(gnomon, "-q", "--output", "json", QUESTION, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+
+
+def test_trust_names_what_it_lets_in_also_behind_a_byte_order_mark(gnomon: Gnomon) -> None:
+    project_config(gnomon, b"\xef\xbb\xbf[providers.other]\nbase_url = 'http://localhost:1/'\n")
+    assert b"it sets providers.other.base_url" in gnomon("trust").stdout
+
+
+def test_trust_shows_no_control_characters_of_the_file(gnomon: Gnomon) -> None:
+    project_config(gnomon, b'"\\u001b[2Kx\\nit sets nothing" = 1\n')
+    shown = gnomon("trust").stdout
+    assert b"\x1b" not in shown
+    assert shown.count(b"\n") == 2
+
+
+def test_a_file_that_cannot_be_read_is_not_trusted(gnomon: Gnomon) -> None:
+    project_config(gnomon, b"model = \n")
+    failed_in_one_line(gnomon("trust"), 2, "config.toml", "line 1")
+
+
+def test_who_asked_for_json_gets_json_also_for_wrong_options(gnomon: Gnomon) -> None:
+    done = gnomon("--output", "json", "--max-rounds", "0", "hi")
+    assert done.returncode == 2
+    assert "max-rounds" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_a_long_secret_in_the_wrong_place_is_not_shown_in_part(gnomon: Gnomon) -> None:
+    secret = "0123456789abcdef" * 4
+    done = gnomon("hi", GNOMON_OUTPUT=secret, OPENAI_API_KEY=secret)
+    failed_in_one_line(done, 2, "GNOMON_OUTPUT")
+    assert secret[:16].encode() not in done.stderr
+
+
+def test_a_file_whose_name_is_not_utf8_can_be_attached(gnomon: Gnomon) -> None:
+    (gnomon.folder / os.fsdecode(b"bad\xff.txt")).write_text("inside")
+    done = gnomon("look", "-a", b"bad\xff.txt", "--output", "json")
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+
+
+def test_doctor_does_not_wait_for_a_program_that_hangs(gnomon: Gnomon, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    docker = programs / "docker"
+    docker.write_text("#!/bin/sh\nsleep 50\n")
+    docker.chmod(0o755)
+    began = time.monotonic()
+    done = gnomon("doctor", PATH=f"{programs}:{gnomon.env.get('PATH', os.defpath)}")
+    assert done.returncode == 0
+    assert time.monotonic() - began < 30

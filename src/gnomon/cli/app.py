@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from typing import cast
 
 import click
@@ -33,8 +35,29 @@ def run(arguments: Sequence[str]) -> int:
     command = prompt_command if name is None else _load(name)
     called = "gnomon" if name is None else f"gnomon {name}"
     # Not `main()`, which has its own way with Ctrl-C.
-    with command.make_context(called, rest) as context:
+    try:
+        context = command.make_context(called, list(rest))  # which it uses up
+    except click.UsageError as error:
+        if name is None:
+            _answer_in_form(error, rest)
+        raise
+    with context:
         return cast(int, command.invoke(context))
+
+
+def _answer_in_form(error: click.UsageError, arguments: list[str]) -> None:
+    """Who asked for JSON gets JSON, also when the other options are wrong."""
+    from gnomon.cli.problems import usage_message
+    from gnomon.cli.render import renderer
+    from gnomon.cli.screen import Screen
+    from gnomon.errors import InvalidInput
+
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    for form in ("json", "stream-json"):
+        if f"--output={form}" in options or ("--output", form) in pairwise(options):
+            with suppress(OSError):
+                renderer(form, Screen(quiet=True)).fail(InvalidInput(usage_message(error)))
+            return
 
 
 def _nothing_typed() -> list[str]:

@@ -57,6 +57,7 @@ def ask(question: Question) -> int:
         if loaded.model is None:
             screen.note(f"gnomon: {_NO_MODEL}")
         turn = asyncio.run(_answer(agent, prompt, show))
+        show.finish(turn, agent.provider)  # after everything is closed, which may fail as well
     except BaseException as error:
         with suppress(OSError):  # the output itself may be what failed
             show.fail(error)
@@ -104,7 +105,6 @@ async def _answer(agent: Agent, prompt: str | list[Content], show: Renderer) -> 
     async with agent, agent.stream(prompt) as run:
         async for event in run:
             show.show(event)
-        show.finish(run.turn, agent.provider)
         return run.turn
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 import msgspec
 
 from gnomon import config, registry
-from gnomon._trust import read_file
+from gnomon._trust import parse_toml, read_file
 from gnomon.cli import probes
 from gnomon.cli.problems import clean
 from gnomon.errors import GnomonError
@@ -101,28 +101,33 @@ def _files(*, use_project: bool) -> Generator[File, None, None]:
     if project is not None:
         trusted = config.trusted(project.parent.parent)
         yield File(
-            layer="project", path=str(project), found=True, trusted=trusted, sets=keys_in(str(project))
+            layer="project", path=_readable(project), found=True, trusted=trusted, sets=keys_in(str(project))
         )
     user = config.user_file()
     if user is not None:
         found = os.path.isfile(user)
-        yield File(layer="user", path=str(user), found=found, trusted=True, sets=keys_in(str(user)))
+        yield File(layer="user", path=_readable(user), found=found, trusted=True, sets=keys_in(str(user)))
+
+
+def _readable(path: os.PathLike[str]) -> str:
+    """The path as text; a name on disk need not be UTF-8."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def keys_in(path: str) -> tuple[str, ...]:
     """The dotted names of what a file sets; none when it cannot be read, which the config's problem says."""
-    import tomllib
-
     try:
-        content = read_file(path) or b""
-        return tuple(_dotted(tomllib.loads(content.decode())))
-    except (GnomonError, ValueError, RecursionError):
+        return tuple(_dotted(parse_toml(path, read_file(path) or b"")))
+    except GnomonError:
         return ()
+
+
+_DEEPEST = 8  # deeper tables are named, and not taken apart
 
 
 def _dotted(table: dict[str, object], above: str = "") -> Generator[str, None, None]:
     for name, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value and above.count(".") < _DEEPEST:
             yield from _dotted(cast("dict[str, object]", value), f"{above}{name}.")
         else:
             yield f"{above}{name}"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,6 +33,7 @@ __all__ = [
 
 _PROBE_TIMEOUT_S = 0.2
 _VERSION_TIMEOUT_S = 3.0
+_MOST_BYTES = 4096
 _DEPENDENCIES = ("msgspec", "aiohttp", "click", "rich", "prompt_toolkit")
 
 # Variable → the provider that reads it, under its name in the registry.
@@ -214,12 +216,17 @@ async def _first_words(path: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={"PATH": os.environ.get("PATH", os.defpath)},  # it needs no key of ours
+        start_new_session=True,
     )
+    assert process.stdout is not None
     try:
         async with asyncio.timeout(_VERSION_TIMEOUT_S):
-            said, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise
+            said = await process.stdout.read(_MOST_BYTES)
+    finally:
+        # With all it started: a child of a wrapper script would hold the pipe open.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                await process.wait()
     return said.decode(errors="replace")

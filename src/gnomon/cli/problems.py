@@ -15,17 +15,30 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import BufferedWriter, RawIOBase, TextIOWrapper
+from typing import TextIO
 
 import click
 
 from gnomon.errors import ConfigError, GnomonError, ModelNotFound, scrub
 
-__all__ = ["BUDGET", "FAILED", "INTERRUPTED", "USAGE", "clean", "guarded", "one_line", "printable", "report"]
+__all__ = [
+    "BUDGET",
+    "FAILED",
+    "INTERRUPTED",
+    "USAGE",
+    "clean",
+    "guarded",
+    "one_line",
+    "printable",
+    "report",
+    "usage_message",
+]
 
 FAILED, USAGE, BUDGET, INTERRUPTED = 1, 2, 4, 130
 
 _LONGEST = 1_000
-_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "_PASS", "_PAT")
 
 
 def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
@@ -88,14 +101,14 @@ def _message(error: Exception) -> str:
     if isinstance(error, GnomonError):
         return str(error)
     if isinstance(error, click.ClickException):
-        return _usage_message(error)
+        return usage_message(error)
     if isinstance(error, OSError) and error.strerror:
         where = error.filename or "cannot read or write"
         return f"{where}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return f"internal error: {type(error).__name__}: {error} (run with --debug to see where)"
 
 
-def _usage_message(error: click.ClickException) -> str:
+def usage_message(error: click.ClickException) -> str:
     said = error.format_message().strip()
     text = said[:1].lower() + said[1:].rstrip(".")
     command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
@@ -117,13 +130,19 @@ def _wants_debug(arguments: Sequence[str]) -> bool:
 
 def _use_utf8() -> None:
     """JSON and models speak UTF-8, whatever the locale says."""
-    from io import TextIOWrapper
+    sys.stdout = _as_utf8(sys.stdout or open(os.devnull, "w"))  # noqa: SIM115 - closed by `>&-`
+    sys.stderr = _as_utf8(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
 
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by `>&-`; lives as long as we do
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace")
+
+def _as_utf8(stream: TextIO) -> TextIO:
+    made: TextIO = stream
+    buffer: object = getattr(stream, "buffer", None)
+    if isinstance(buffer, RawIOBase):
+        # PYTHONUNBUFFERED: without a buffer, Python takes a write that was cut short for a whole one.
+        made = TextIOWrapper(BufferedWriter(buffer), encoding="utf-8", errors="replace", write_through=True)
+    elif isinstance(stream, TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    return made
 
 
 def _let_go() -> None:

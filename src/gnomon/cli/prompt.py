@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gnomon.errors import InvalidInput
 from gnomon.types._media import read_attachment
@@ -44,7 +44,7 @@ def attachment(path: str) -> Content:
         return Image(data=data, media_type=media_type)
     if kind == "audio":
         return Audio(data=data, media_type=media_type)
-    name = os.path.basename(path)
+    name = os.fsencode(os.path.basename(path)).decode(errors="replace")
     return File(data=data, media_type=media_type or "application/octet-stream", name=name)
 
 
@@ -74,13 +74,22 @@ def piped_text(*, quiet: bool) -> str:
 def _read_all(stdin: BinaryIO) -> bytes:
     """Everything up to its end. What is no text, or has no end, is refused on the way."""
     data = bytearray()
-    while piece := stdin.read(_PIECE_BYTES):
+    while (piece := _next_piece(stdin)) != b"":
         if b"\0" in piece:
             raise _not_text("it has NUL bytes")
         data += piece
         if len(data) > _PIPE_LIMIT_BYTES:
             raise InvalidInput(f"standard input is longer than {_PIPE_LIMIT_BYTES // 1024**2} MB")
     return bytes(data)
+
+
+def _next_piece(stdin: BinaryIO) -> bytes:
+    """More of it; nothing at its end. Who shares a pipe may have made it non-blocking."""
+    from select import select
+
+    while (piece := cast("bytes | None", stdin.read(_PIECE_BYTES))) is None:
+        select([stdin], [], [])
+    return piece
 
 
 def _not_text(reason: str) -> InvalidInput:

@@ -159,7 +159,8 @@ def _as_event(error: BaseException) -> Error:
     if isinstance(error, KeyboardInterrupt):
         return Error("interrupted", "interrupted")
     event = error_event(error)
-    return msgspec.structs.replace(event, message=clean(event.message))
+    hint = event.hint and clean(event.hint)
+    return msgspec.structs.replace(event, message=clean(event.message), hint=hint)
 
 
 def _print_json(value: object) -> None:

@@ -58,23 +58,23 @@ class Screen:
             return
         self._end_thought()
         self._leave_answer()
-        self._write_note(line)
-        self._err.write("\n")
-        self._err.flush()
+        self._write_note(line, end="\n")
 
-    def _write_note(self, text: str) -> None:
-        if self._dim:
+    def _write_note(self, text: str, end: str = "") -> None:
+        if self._dim and text:
             from click import style
 
             text = style(text, dim=True)
-        self._err.write(text)
-        self._err.flush()
+        try:
+            self._err.write(text + end)
+            self._err.flush()
+        except OSError:  # a full disk, or nobody reads them: the answer is worth more than its notes
+            self._quiet = True
 
     def _end_thought(self) -> None:
         if self._in_thought:
-            self._err.write("\n")
-            self._err.flush()
             self._in_thought = False
+            self._write_note("", end="\n")
 
     def _leave_answer(self) -> None:
         """Where both streams end in one place, a note must not stand behind half a line."""

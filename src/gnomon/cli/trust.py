@@ -32,15 +32,26 @@ def trust(folder: str | None, undo: bool, debug: bool) -> int:
         known = config.untrust(chosen)
         click.echo(f"{os.path.abspath(chosen)} is {'no longer' if known else 'not'} trusted")
     else:
+        _refuse_unreadable(os.path.join(chosen, ".gnomon", "config.toml"))
         _report_trust(str(config.trust(chosen)))
     return 0
 
 
+def _refuse_unreadable(path: str) -> None:
+    """What cannot be read cannot be vouched for."""
+    from gnomon._trust import parse_toml, read_file
+
+    parse_toml(path, read_file(path) or b"")
+
+
 def _report_trust(folder: str) -> None:
+    from gnomon._trust import one_line
     from gnomon.cli.findings import keys_in
 
-    click.echo(f"{folder} is trusted, until its config.toml changes")
-    click.echo(f"it sets {', '.join(keys_in(os.path.join(folder, '.gnomon', 'config.toml'))) or 'nothing'}")
+    # Its names are not ours: they must not move the cursor over what they say.
+    sets = (one_line(key) for key in keys_in(os.path.join(folder, ".gnomon", "config.toml")))
+    click.echo(f"{one_line(folder)} is trusted, until its config.toml changes")
+    click.echo(f"it sets {', '.join(sets) or 'nothing'}")
 
 
 def _project_folder() -> str:

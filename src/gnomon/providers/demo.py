@@ -9,7 +9,7 @@ from contextlib import aclosing
 import msgspec
 
 from gnomon.contracts.provider import Provider
-from gnomon.errors import ModelNotFound, Overloaded, StreamCut
+from gnomon.errors import ConfigError, ModelNotFound, Overloaded, StreamCut
 from gnomon.providers._play import Reply, Sleep, limited, middle_of_text, play
 from gnomon.types.events import ProviderEvent
 from gnomon.types.requests import Request
@@ -18,6 +18,7 @@ __all__ = ["DemoProvider"]
 
 _MODELS = ("demo", "flaky", "slow")
 _SLOW_DELAY_S = 0.06
+_LONGEST_DELAY_S = 60
 _MOST_REMEMBERED = 1_000
 
 
@@ -35,6 +36,11 @@ class DemoProvider(Provider):
         self, model: str | None = "demo", *, delay_s: float | None = None, sleep: Sleep = asyncio.sleep
     ) -> None:
         self.model = _known(model or "demo")
+        if delay_s is not None and not (type(delay_s) in (int, float) and 0 <= delay_s < _LONGEST_DELAY_S):
+            hint = f"a number of seconds below {_LONGEST_DELAY_S}"
+            raise ConfigError("provider 'demo' cannot use this delay_s", hint=hint)
+        if not callable(sleep):
+            raise ConfigError("provider 'demo' takes sleep from code only, as a function")
         self._delay_s = delay_s
         self._sleep = sleep
         self._failures: dict[bytes, int] = {}

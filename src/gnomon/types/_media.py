@@ -10,6 +10,8 @@ from gnomon.errors import InvalidInput
 
 __all__ = ["media_type_of", "read_attachment"]
 
+_LIMIT_BYTES = 512 * 1024**2
+
 _SIGNATURES: dict[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -42,7 +44,7 @@ def read_attachment(path: str | PathLike[str], *, what: str) -> tuple[bytes, str
         if not S_ISREG(os.stat(name).st_mode) and not os.path.isdir(name):
             raise InvalidInput(f"cannot attach {name!r} as {what}: it is a pipe or a device, not a file")
         with open(name, "rb") as file:
-            data = file.read()
+            data = file.read(_LIMIT_BYTES + 1)
     except IsADirectoryError:
         raise InvalidInput(f"cannot attach {name!r} as {what}: it is a folder", hint="name a file") from None
     except OSError as error:
@@ -50,6 +52,8 @@ def read_attachment(path: str | PathLike[str], *, what: str) -> tuple[bytes, str
         raise InvalidInput(f"cannot attach {name!r} as {what}: {reason}") from error
     except ValueError as error:  # a NUL byte in the path
         raise InvalidInput(f"cannot attach {name!r} as {what}: {error}") from error
+    if len(data) > _LIMIT_BYTES:
+        raise InvalidInput(f"cannot attach {name!r} as {what}: it has more than {_LIMIT_BYTES // 1024**2} MB")
     if not data:
         raise InvalidInput(f"cannot attach {name!r} as {what}: it is empty")
     return data, media_type_of(data, name)

@@ -82,10 +82,12 @@ class File(_Media, frozen=True, tag="file", omit_defaults=True):
 
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> File:
+        from os import fsencode
         from os.path import basename
 
         data, media_type = read_attachment(path, what="a file")
-        return cls(data=data, media_type=media_type or "application/octet-stream", name=basename(path))
+        name = fsencode(basename(path)).decode(errors="replace")  # a name on disk need not be UTF-8
+        return cls(data=data, media_type=media_type or "application/octet-stream", name=name)
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
