@@ -11,10 +11,11 @@ import msgspec
 from gnomon import config, registry
 from gnomon.agent import Agent
 from gnomon.cli.problems import BUDGET, report
-from gnomon.cli.prompt import attachment, compose, piped_text, spoken
+from gnomon.cli.prompt import compose, piped_text, spoken
 from gnomon.cli.render import renderer
 from gnomon.cli.screen import Screen
 from gnomon.engine.budget import Budget
+from gnomon.types.messages import attachment
 
 if TYPE_CHECKING:
     from gnomon.cli.render import Renderer

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import BinaryIO, cast
 
 from gnomon.errors import InvalidInput
-from gnomon.types._media import read_attachment
-from gnomon.types.messages import Audio, Content, File, Image
+from gnomon.types.messages import Content
 
-__all__ = ["attachment", "compose", "piped_text", "spoken"]
+__all__ = ["compose", "piped_text", "spoken"]
 
 _PIPE_LIMIT_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
@@ -33,27 +30,6 @@ def compose(words: str, piped: str, attachments: Sequence[Content]) -> str | lis
 def spoken(words: Sequence[str]) -> str:
     """The words of the command line as one text."""
     return " ".join(_utf8(word) for word in words).strip()
-
-
-def attachment(path: str) -> Content:
-    """A file as the part that its content makes it."""
-    _refuse_device(path)
-    data, media_type = read_attachment(path, what="a file")
-    kind = (media_type or "").partition("/")[0]
-    if kind == "image":
-        return Image(data=data, media_type=media_type)
-    if kind == "audio":
-        return Audio(data=data, media_type=media_type)
-    name = os.fsencode(os.path.basename(path)).decode(errors="replace")
-    return File(data=data, media_type=media_type or "application/octet-stream", name=name)
-
-
-def _refuse_device(path: str) -> None:
-    """A device may have no end; whatever else is wrong with a path is said when it is read."""
-    with suppress(OSError, ValueError):
-        mode = os.stat(path).st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            raise InvalidInput(f"cannot attach {path!r}: it is a device", hint="name a file")
 
 
 def piped_text(*, quiet: bool) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 import msgspec
 
 from gnomon.cli.problems import clean, one_line
 from gnomon.cli.screen import Screen
+from gnomon.config import Output
 from gnomon.contracts.provider import Provider
 from gnomon.types.codec import encode_event, error_event
 from gnomon.types.events import (
@@ -27,9 +28,7 @@ from gnomon.types.messages import ToolCall, ToolResult
 from gnomon.types.requests import Usage
 from gnomon.types.steps import Turn
 
-__all__ = ["OutputFormat", "Renderer", "renderer"]
-
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+__all__ = ["Renderer", "renderer"]
 
 
 class Renderer(Protocol):
@@ -46,7 +45,7 @@ class Renderer(Protocol):
         ...
 
 
-def renderer(form: OutputFormat, screen: Screen) -> Renderer:
+def renderer(form: Output, screen: Screen) -> Renderer:
     if form == "json":
         return JSONRenderer()
     return LineRenderer() if form == "stream-json" else TextRenderer(screen)

@@ -9,6 +9,7 @@ from gnomon.types.events import ToolProgress
 from gnomon.types.messages import ToolResult
 
 __all__ = [
+    "DEFAULT_TIMEOUT_S",
     "SupportsEffects",
     "SupportsLookup",
     "SupportsProgress",
@@ -16,6 +17,10 @@ __all__ = [
     "Tool",
     "ToolContext",
 ]
+
+
+DEFAULT_TIMEOUT_S = 60.0
+"""How long a call may take when its tool does not say."""
 
 
 def _never() -> bool:

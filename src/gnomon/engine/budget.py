@@ -40,27 +40,20 @@ class Meter:
         self._budget = budget
         self._clock = clock
         self._started = clock.monotonic()
-        self._spent: list[Usage] = []
-        self._tokens = 0
+        self.usage = Usage()
         self.rounds = 0
-
-    @property
-    def usage(self) -> Usage:
-        return add_usage(self._spent)
 
     def count(self, response: Response) -> None:
         """One more round. Attempts that failed on the way to it were paid for too."""
         self.rounds += 1
-        for usage in (*response.discarded, response.usage):
-            self._spent.append(usage)
-            self._tokens += usage.total_tokens or 0
+        self.usage = add_usage((self.usage, *response.discarded, response.usage))
 
     def reached(self) -> Limit | None:
         """The limit that forbids another call, if there is one."""
         budget = self._budget
         if budget.rounds is not None and self.rounds >= budget.rounds:
             return "rounds"
-        if budget.tokens is not None and self._tokens >= budget.tokens:
+        if budget.tokens is not None and (self.usage.total_tokens or 0) >= budget.tokens:
             return "tokens"
         if budget.seconds is not None and self._clock.monotonic() - self._started >= budget.seconds:
             return "seconds"

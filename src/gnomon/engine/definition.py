@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
 from gnomon.contracts.tool import SupportsEffects, SupportsTimeout, Tool
 from gnomon.engine.budget import Budget
 from gnomon.errors import ConfigError
@@ -12,8 +13,6 @@ from gnomon.types.messages import Message, ToolDef
 from gnomon.types.requests import Reasoning, Request
 
 __all__ = ["DEFAULT_TOOL_TIMEOUT_S", "Definition", "Toolbox"]
-
-DEFAULT_TOOL_TIMEOUT_S = 60.0
 
 
 class Toolbox:
@@ -25,6 +24,8 @@ class Toolbox:
             if tool.name in self._tools:
                 raise ConfigError(f"two tools are called {tool.name!r}", hint="give one another name")
             self._tools[tool.name] = tool
+        # What a tool offers is asked once, here: such a question costs more than a call.
+        self._limits = {name: _limit_s(tool) for name, tool in self._tools.items()}
         self.definitions = tuple(_definition(tool) for tool in self._tools.values())
 
     @property
@@ -35,8 +36,7 @@ class Toolbox:
         return self._tools.get(name)
 
     def timeout_s(self, tool: Tool) -> float:
-        limit = tool.timeout_s if isinstance(tool, SupportsTimeout) else None
-        return DEFAULT_TOOL_TIMEOUT_S if limit is None else limit
+        return self._limits[tool.name]
 
 
 class Definition:
@@ -80,6 +80,11 @@ class Definition:
             max_tokens=self._max_tokens,
             thinking=self._thinking,
         )
+
+
+def _limit_s(tool: Tool) -> float:
+    limit = tool.timeout_s if isinstance(tool, SupportsTimeout) else None
+    return DEFAULT_TOOL_TIMEOUT_S if limit is None else limit
 
 
 def _definition(tool: Tool) -> ToolDef:

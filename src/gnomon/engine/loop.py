@@ -6,7 +6,7 @@ this one with a ledger for its history.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from gnomon.engine.budget import Meter
@@ -30,7 +30,13 @@ __all__ = ["run_turn"]
 
 
 async def run_turn(
-    agent: Definition, history: History, message: Message, *, turn_id: str, clock: Clock
+    agent: Definition,
+    history: History,
+    message: Message,
+    *,
+    turn_id: str,
+    clock: Clock,
+    on_finished: Callable[[TurnFinished], None] = lambda _: None,
 ) -> AsyncGenerator[RunEvent, None]:
     """One turn, event by event. What is yielded has been recorded before, but for deltas."""
     meter = Meter(agent.budget, clock)
@@ -54,6 +60,7 @@ async def run_turn(
         stop = _stop(completed, meter)
     finished = TurnFinished(turn_id, stop, meter.rounds, meter.usage)
     await history.append(finished)
+    on_finished(finished)
     yield finished
 
 

@@ -27,11 +27,21 @@ class Run(PullStream[RunEvent]):
         self, agent: Definition, message: Message, earlier: Sequence[Message] = (), clock: Clock | None = None
     ) -> None:
         self.id = new_id("turn")
-        self._agent = agent
         self._clock = clock or SystemClock()
         self._history = History(earlier)
+        self._first = len(self._history.messages)
+        self._started_at = self._clock.now()
         self._turn: Turn | None = None
-        super().__init__(self._followed(message))
+        super().__init__(
+            run_turn(
+                agent,
+                self._history,
+                message,
+                turn_id=self.id,
+                clock=self._clock,
+                on_finished=self._finish,
+            )
+        )
 
     @property
     def turn(self) -> Turn:
@@ -45,21 +55,13 @@ class Run(PullStream[RunEvent]):
             if type(event) is TextDelta:
                 yield event.text
 
-    async def _followed(self, message: Message) -> AsyncGenerator[RunEvent, None]:
-        started_at, first = self._clock.now(), len(self._history.messages)
-        events = run_turn(self._agent, self._history, message, turn_id=self.id, clock=self._clock)
-        try:
-            async for event in events:
-                if type(event) is TurnFinished:
-                    self._turn = Turn(
-                        id=self.id,
-                        messages=tuple(self._history.messages[first:]),
-                        stop=event.stop,
-                        rounds=event.rounds,
-                        usage=event.usage,
-                        started_at=started_at,
-                        ended_at=self._clock.now(),
-                    )
-                yield event
-        finally:
-            await events.aclose()
+    def _finish(self, event: TurnFinished) -> None:
+        self._turn = Turn(
+            id=self.id,
+            messages=tuple(self._history.messages[self._first :]),
+            stop=event.stop,
+            rounds=event.rounds,
+            usage=event.usage,
+            started_at=self._started_at,
+            ended_at=self._clock.now(),
+        )

@@ -140,15 +140,13 @@ def _model(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[Meta, msgspec
     try:
         model = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         decoder = msgspec.json.Decoder(model)
-        (root,), definitions = msgspec.json.schema_components([model], ref_template="{name}")
-        own_name: str = root["$ref"]
         (root,), definitions = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
     except Exception as error:
         raise ConfigError(
             f"tool {name!r}: its parameters cannot be described to a model: {' '.join(str(error).split())}",
             hint="use plain types, dataclasses, TypedDicts or msgspec structs",
         ) from error
-    schema: Meta = dict(definitions.pop(own_name))
+    schema: Meta = dict(definitions.pop(root["$ref"].removeprefix("#/$defs/")))
     schema.pop("title", None)
     schema.setdefault("required", [])
     if definitions:

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from gnomon.contracts.tool import ToolContext
+from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, ToolContext
 from gnomon.errors import ConfigError, ToolFailed
 from gnomon.tools._signature import Arguments, describe, read_docstring
 from gnomon.tools._threads import run_in_thread
@@ -20,8 +20,6 @@ __all__ = ["FunctionTool", "tool"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-DEFAULT_TIMEOUT_S = 60.0
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

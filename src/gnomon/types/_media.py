@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from os import PathLike, fspath
-from stat import S_ISREG
+from stat import S_ISFIFO, S_ISREG
 
 from gnomon.errors import InvalidInput
 
@@ -41,9 +41,13 @@ def read_attachment(path: str | PathLike[str], *, what: str) -> tuple[bytes, str
     """The bytes of a file and their media type, or one clear error."""
     name = fspath(path)
     try:
-        if not S_ISREG(os.stat(name).st_mode) and not os.path.isdir(name):
-            raise InvalidInput(f"cannot attach {name!r} as {what}: it is a pipe or a device, not a file")
-        with open(name, "rb") as file:
+        # A pipe that nobody writes to would hold up `open`; what is judged is what was opened.
+        with open(name, "rb", opener=lambda path, how: os.open(path, how | os.O_NONBLOCK)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not S_ISREG(mode):
+                found = "a pipe" if S_ISFIFO(mode) else "a device"
+                detail = f"it is {found}, and a pipe or a device has no end"
+                raise InvalidInput(f"cannot attach {name!r} as {what}: {detail}", hint="name a file")
             data = file.read(_LIMIT_BYTES + 1)
     except IsADirectoryError:
         raise InvalidInput(f"cannot attach {name!r} as {what}: it is a folder", hint="name a file") from None

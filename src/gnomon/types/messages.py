@@ -28,6 +28,7 @@ __all__ = [
     "ToolStatus",
     "UnknownPart",
     "as_parts",
+    "attachment",
 ]
 
 Meta: TypeAlias = dict[str, object]
@@ -221,6 +222,15 @@ class ToolDef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+
+
+def attachment(path: str | PathLike[str]) -> Image | Audio | File:
+    """A file as the part that its content makes it."""
+    file = File.from_path(path)
+    kind = (file.media_type or "").partition("/")[0]
+    if kind == "image":
+        return Image(data=file.data, media_type=file.media_type)
+    return Audio(data=file.data, media_type=file.media_type) if kind == "audio" else file
 
 
 def as_parts(content: Iterable[Content]) -> tuple[Part, ...]:
