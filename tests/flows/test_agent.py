@@ -857,6 +857,22 @@ async def test_a_thousand_rounds_leave_nothing_behind() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_a_turn_starts_when_it_is_first_read_and_not_when_it_is_made() -> None:
+    class Clock(SystemClock):
+        time = datetime(2026, 1, 1, tzinfo=UTC)
+
+        def now(self) -> datetime:
+            return self.time
+
+    clock = Clock()
+    run = Agent(ScriptedProvider(["ok"]), clock=clock).stream("hi")
+    clock.time += timedelta(hours=1)
+    async with run:
+        async for _ in run:
+            pass
+    assert run.turn.started_at == clock.time
+
+
 async def test_tools_get_what_the_owner_of_the_agent_gave_it() -> None:
     seen: list[object] = []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import datetime
 
 from gnomon.engine.budget import Meter
 from gnomon.engine.clock import Clock
@@ -36,10 +37,10 @@ async def run_turn(
     *,
     turn_id: str,
     clock: Clock,
-    on_finished: Callable[[TurnFinished], None] = lambda _: None,
+    on_finished: Callable[[TurnFinished, datetime], None] = lambda finished, started_at: None,
 ) -> AsyncGenerator[RunEvent, None]:
     """One turn, event by event. What is yielded has been recorded before, but for deltas."""
-    meter = Meter(agent.budget, clock)
+    meter, started_at = Meter(agent.budget, clock), clock.now()
     started = TurnStarted(turn_id, agent.name, agent.model)
     await history.append(MessageReceived(new_id("msg"), message), started)
     yield started
@@ -60,7 +61,7 @@ async def run_turn(
         stop = _stop(completed, meter)
     finished = TurnFinished(turn_id, stop, meter.rounds, meter.usage)
     await history.append(finished)
-    on_finished(finished)
+    on_finished(finished, started_at)
     yield finished
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
 
 from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.definition import Definition
@@ -30,7 +31,6 @@ class Run(PullStream[RunEvent]):
         self._clock = clock or SystemClock()
         self._history = History(earlier)
         self._first = len(self._history.messages)
-        self._started_at = self._clock.now()
         self._turn: Turn | None = None
         super().__init__(
             run_turn(
@@ -55,13 +55,13 @@ class Run(PullStream[RunEvent]):
             if type(event) is TextDelta:
                 yield event.text
 
-    def _finish(self, event: TurnFinished) -> None:
+    def _finish(self, event: TurnFinished, started_at: datetime) -> None:
         self._turn = Turn(
             id=self.id,
             messages=tuple(self._history.messages[self._first :]),
             stop=event.stop,
             rounds=event.rounds,
             usage=event.usage,
-            started_at=self._started_at,
+            started_at=started_at,
             ended_at=self._clock.now(),
         )
