@@ -12,9 +12,11 @@
     │   ├── BadRequest
     │   │   └── ModelNotFound
     │   ├── Refused
+    │   ├── BadReply            the answer cannot be read
     │   ├── ContextTooLong      the engine compacts, once
     │   ├── RateLimited         retryable, .retry_after
     │   ├── Overloaded          retryable
+    │   ├── Unreachable         retryable, unless it is the certificate
     │   ├── StreamCut           retryable: the bytes ended before the answer did
     │   └── ProviderTimeout     retryable
     │       ├── ConnectTimeout
@@ -58,9 +60,11 @@ __all__ = [
     "BadRequest",
     "ModelNotFound",
     "Refused",
+    "BadReply",
     "ContextTooLong",
     "RateLimited",
     "Overloaded",
+    "Unreachable",
     "StreamCut",
     "ProviderTimeout",
     "ConnectTimeout",
@@ -245,6 +249,12 @@ class Refused(ProviderError):
     code = "refused"
 
 
+class BadReply(ProviderError):
+    """The service's answer cannot be read: a web page, a redirect, JSON that is none."""
+
+    code = "bad_reply"
+
+
 class ContextTooLong(ProviderError):
     """The conversation does not fit into the model's window."""
 
@@ -262,6 +272,13 @@ class Overloaded(ProviderError):
     """The service is down or busy."""
 
     code = "overloaded"
+    retryable = True
+
+
+class Unreachable(ProviderError):
+    """No connection: no such host, nobody there, or a certificate that does not hold."""
+
+    code = "unreachable"
     retryable = True
 
 

@@ -94,6 +94,11 @@ def test_no_file_speaks_of_machines_registries_or_how_it_was_made() -> None:
     assert not found, "\n".join(found)
 
 
+def test_no_leftover_of_an_editor_or_a_patch_is_kept() -> None:
+    leftovers = {".orig", ".rej", ".bak", ".swp", ".pyc"}
+    assert [named(path) for path in files_of_the_repository() if path.suffix in leftovers] == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

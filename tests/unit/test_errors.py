@@ -93,6 +93,7 @@ RETRYABLE = {
     "IdleTimeout",
     "TotalTimeout",
     "Unavailable",
+    "Unreachable",
 }
 
 

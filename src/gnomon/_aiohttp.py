@@ -1,0 +1,259 @@
+"""The HTTP client in use. This is the only file that imports it.
+
+There is one pool of connections for each running event loop, shared by all who
+are on that loop. It ends with the last of them, or with its loop: a second
+`asyncio.run` gets a pool of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from contextvars import Context, ContextVar
+from functools import cache
+from ipaddress import ip_address
+from os import strerror
+from ssl import SSLContext, create_default_context
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary, WeakSet
+
+import aiohttp
+
+from gnomon._transport import Incoming, Limits, Outgoing
+from gnomon.errors import (
+    BadReply,
+    ConfigError,
+    ConnectTimeout,
+    FirstByteTimeout,
+    ProviderError,
+    StreamCut,
+    Unreachable,
+)
+
+__all__ = ["AiohttpTransport"]
+
+_KEEP_ALIVE_S = 15.0
+_NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+
+
+class AiohttpTransport:
+    """`Transport` on aiohttp."""
+
+    async def open(self, call: Outgoing) -> Incoming:
+        session = await _pool(call.ca).session_for(self)
+        patience = asyncio.timeout(call.limits.connect_s)
+        stage = _Stage(patience, call.limits.first_byte_s)
+        token = _stage.set(stage)
+        try:
+            async with patience:
+                response = await session.request(
+                    call.method,
+                    call.url,
+                    data=call.body or None,
+                    headers=call.headers,
+                    allow_redirects=False,
+                    proxy=call.proxy or _environment_proxy(call.url),
+                )
+        except Exception as error:
+            raise _why_not_opened(error, call, stage) from error
+        finally:
+            _stage.reset(token)
+        return _AiohttpIncoming(response)
+
+    async def close(self) -> None:
+        for pool in tuple(_pools.get(asyncio.get_running_loop(), {}).values()):
+            await pool.leave(self)
+
+
+class _AiohttpIncoming:
+    """`Incoming` on aiohttp."""
+
+    __slots__ = ("_read", "_response", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers  # asked for by names of any case
+        self._response = response
+        self._read = response.content.readany
+
+    async def read(self) -> bytes:
+        try:
+            return await self._read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise StreamCut(f"the connection broke in the middle of the answer: {_reason(error)}") from error
+
+    def abort(self, error: Exception | None = None) -> None:
+        if error is not None:
+            self._response.content.set_exception(error)
+        self._response.close()
+
+
+# --- the two limits on the way to a reply ---------------------------------------
+
+
+class _Stage:
+    """One timer that counts for connecting first, and then for the first byte."""
+
+    __slots__ = ("_first_byte_s", "_patience", "connected")
+
+    def __init__(self, patience: asyncio.Timeout, first_byte_s: float) -> None:
+        self._patience = patience
+        self._first_byte_s = first_byte_s
+        self.connected = False
+
+    def next(self) -> None:
+        self.connected = True
+        if not self._patience.expired():
+            self._patience.reschedule(asyncio.get_running_loop().time() + self._first_byte_s)
+
+
+_stage: ContextVar[_Stage] = ContextVar("gnomon_http_stage")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Says when a request has its connection."""
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
+        connection = await super().connect(req, traces, timeout)
+        _stage.get().next()
+        return connection
+
+
+def _why_not_opened(error: Exception, call: Outgoing, stage: _Stage) -> ProviderError:
+    where = _place(call.url)
+    limits: Limits = call.limits
+    if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
+        if stage.connected:
+            return FirstByteTimeout(f"{where} did not begin to answer within {limits.first_byte_s:g} s")
+        return ConnectTimeout(f"no connection to {where} within {limits.connect_s:g} s")
+    if isinstance(error, aiohttp.ClientSSLError | aiohttp.ServerFingerprintMismatch):
+        return _no_trust(error, where)
+    if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+        return Unreachable(
+            f"the proxy on the way to {where} failed: {_reason(error)}", hint="check the proxy"
+        )
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Unreachable(
+            f"cannot reach {where}: {_reason(error)}", hint="is it running, and is the address right?"
+        )
+    if isinstance(error, aiohttp.ClientResponseError | ValueError):
+        return BadReply(f"{where} did not answer in HTTP: {_reason(error)}")
+    if isinstance(error, ProviderError):
+        return error
+    return StreamCut(f"the connection to {where} ended before an answer began: {_reason(error)}")
+
+
+def _no_trust(error: Exception, where: str) -> Unreachable:
+    return Unreachable(
+        f"the connection to {where} is not secure: {_reason(error)}",
+        hint="is the address right? name the certificate authority of your network with ca=…",
+        retryable=False,
+    )
+
+
+def _place(url: str) -> str:
+    """Host and port; the rest of an address may hold secrets."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.hostname}:{port}"
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    said: object = getattr(inner, "verify_message", None) or getattr(inner, "message", None)
+    number = getattr(inner, "errno", None)
+    if said is None and isinstance(number, int) and number > 0:
+        said = strerror(number).lower()  # the words of the loop repeat the address
+    return " ".join(str(said or inner or type(inner).__name__).split())[:300]
+
+
+# --- pools ------------------------------------------------------------------
+
+
+class _Pool:
+    """The connections of one event loop."""
+
+    def __init__(self, ca: str | None) -> None:
+        self._ca = ca
+        self._users: WeakSet[AiohttpTransport] = WeakSet()
+        self._session: aiohttp.ClientSession | None = None
+        self._end: AsyncGenerator[None, None] | None = None
+
+    async def session_for(self, user: AiohttpTransport) -> aiohttp.ClientSession:
+        self._users.add(user)
+        if self._session is None or self._session.closed:
+            connector = _Connector(limit=0, ssl=_trust(self._ca), keepalive_timeout=_KEEP_ALIVE_S)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=_NO_LIMIT
+            )
+            await self._end_with_the_loop(self._session)
+        return self._session
+
+    async def leave(self, user: AiohttpTransport) -> None:
+        self._users.discard(user)
+        if not self._users and self._end is not None:
+            end, self._end, self._session = self._end, None, None
+            await end.aclose()
+
+    async def _end_with_the_loop(self, session: aiohttp.ClientSession) -> None:
+        """A loop that is shut down closes its open generators, and so this one, and so the pool."""
+        self._end = _open_until_closed(session)
+        # Not in the context of whoever happens to ask first: it belongs to the loop.
+        await Context().run(self._end.__anext__)
+
+
+async def _open_until_closed(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await session.close()
+
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Pool]] = WeakKeyDictionary()
+
+
+def _pool(ca: str | None) -> _Pool:
+    pools = _pools.setdefault(asyncio.get_running_loop(), {})
+    pool = pools.get(ca)
+    if pool is None:
+        pool = pools[ca] = _Pool(ca)
+    return pool
+
+
+@cache
+def _trust(ca: str | None) -> SSLContext:
+    """One for the process: to make one takes tens of milliseconds."""
+    try:
+        return create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the certificate file {ca!r} cannot be used: {error}") from error
+
+
+# --- proxies ----------------------------------------------------------------
+
+
+def _environment_proxy(url: str) -> str | None:
+    """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; a server on this machine is never behind one."""
+    parts = urlsplit(url)
+    return _proxy_for(parts.scheme, parts.hostname or "")
+
+
+@cache
+def _proxy_for(scheme: str, host: str) -> str | None:
+    if _is_here(host):
+        return None
+    proxies = getproxies()
+    found = proxies.get(scheme) or proxies.get("all")
+    with suppress(OSError):  # it may look the host up
+        return None if found is None or proxy_bypass(host) else found
+    return found
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,349 @@
+"""HTTP to model services: one exchange, its time limits, and what can go wrong with it.
+
+A provider posts a body and takes the events of the reply in batches, as they
+arrive; leaving the block closes the connection, whatever happened:
+
+    async with http.post("/chat", body) as reply:
+        while (batch := await reply.batch()) is not None:
+            for data in batch:
+                …
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gnomon._sse import LineReader, SSEReader
+from gnomon._status import Complaint, complaint_from, complaint_in, failure, retry_after_in
+from gnomon._transport import Incoming, Limits, Outgoing, Transport
+from gnomon.errors import BadReply, ConfigError, IdleTimeout, ProviderError, ProviderTimeout, TotalTimeout
+
+__all__ = ["HTTP", "Exchange", "Limits", "Reply"]
+
+SETTLE_S = 0.02
+"""How long the end of a reply may take after its last event, for the connection to be used again."""
+
+_MOST_ERROR_BYTES = 256 * 1024
+_MOST_WHOLE_BYTES = 64 * 1024 * 1024
+
+
+# --- one vendor ---------------------------------------------------------------
+
+
+class HTTP:
+    """The way to one vendor: its address, what every request carries, and its limits."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        vendor: str,
+        headers: Mapping[str, str] | None = None,
+        secrets: tuple[str, ...] = (),
+        limits: Limits | None = None,
+        proxy: str | None = None,
+        ca: str | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.vendor = vendor
+        self.base_url = checked_url(base_url, vendor)
+        self.limits = limits or Limits()
+        self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
+        # A body packed by a proxy on the way would hold back the words as they come.
+        self._headers.setdefault("accept-encoding", "identity")
+        self._headers.setdefault("user-agent", "gnomon")
+        self._secrets = tuple(secret for secret in secrets if secret)
+        self._proxy = proxy
+        self._ca = ca
+        self._transport = transport
+
+    def post(self, path: str, body: bytes, *, model: str | None = None) -> Exchange:
+        """An exchange whose reply is a stream of events."""
+        return Exchange(self, self._outgoing("POST", path, body), model)
+
+    async def get(self, path: str) -> bytes:
+        """A reply as a whole."""
+        async with Exchange(self, self._outgoing("GET", path, b""), None) as reply:
+            return await reply.whole()
+
+    async def close(self) -> None:
+        """Let go of the connections. May be called twice, and the next request opens new ones."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    async def open(self, call: Outgoing) -> Incoming:
+        if self._transport is None:
+            from gnomon._aiohttp import AiohttpTransport  # slow to import: at the first request
+
+            self._transport = AiohttpTransport()
+        return await self._transport.open(call)
+
+    def without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def failed(
+        self,
+        complaint: Complaint,
+        *,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        model: str | None = None,
+    ) -> ProviderError:
+        """The error for what a reply, or an event inside it, complains of."""
+        said = headers or {}
+        clean = Complaint(
+            message=self.without_secrets(complaint.message),
+            code=complaint.code and self.without_secrets(complaint.code),
+            kind=complaint.kind and self.without_secrets(complaint.kind),
+        )
+        return failure(
+            self.vendor,
+            clean,
+            status=status,
+            request_id=request_id_in(said),
+            retry_after=retry_after_in(said),
+            model=model,
+        )
+
+    def _outgoing(self, method: str, path: str, body: bytes) -> Outgoing:
+        return Outgoing(
+            method=method,
+            url=self.base_url + path,
+            headers=self._headers,
+            body=body,
+            limits=self.limits,
+            proxy=self._proxy,
+            ca=self._ca,
+        )
+
+
+def checked_url(text: str, vendor: str) -> str:
+    """The base URL without its last slash; a clear error when it is none."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"base_url {text!r} of provider {vendor!r} is not a web address",
+            hint="write it with its scheme, such as http://127.0.0.1:8080/v1",
+        )
+    return text.rstrip("/")
+
+
+def request_id_in(headers: Mapping[str, str]) -> str | None:
+    """By any of the names that vendors give it."""
+    for name in ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id", "cf-ray"):
+        if found := headers.get(name):
+            return found
+    return None
+
+
+# --- one exchange -------------------------------------------------------------
+
+
+class Exchange:
+    """Sends when it is entered, and lets go of the connection when it is left."""
+
+    __slots__ = ("_call", "_http", "_model", "_reply")
+
+    def __init__(self, http: HTTP, call: Outgoing, model: str | None) -> None:
+        self._http = http
+        self._call = call
+        self._model = model
+        self._reply: Reply | None = None
+
+    async def __aenter__(self) -> Reply:
+        deadline = asyncio.get_running_loop().time() + self._call.limits.total_s
+        try:
+            incoming = await self._opened(deadline)
+        except ProviderError as error:
+            raise _named(error, self._http.vendor) from error.__cause__
+        reply = self._reply = Reply(self._http, incoming, deadline, self._model)
+        if not 200 <= incoming.status < 300:
+            try:
+                raise await reply.refusal()
+            finally:
+                reply.abort()
+        return reply
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reply is None:
+            return
+        if kind is None:
+            await self._reply.settle()
+        self._reply.abort()
+
+    async def _opened(self, deadline: float) -> Incoming:
+        limits = self._call.limits
+        if limits.total_s > limits.connect_s + limits.first_byte_s:
+            return await self._http.open(self._call)  # their limits come first
+        whole = asyncio.timeout_at(deadline)
+        try:
+            async with whole:
+                return await self._http.open(self._call)
+        except TimeoutError:
+            raise TotalTimeout(f"no answer within {limits.total_s:g} s") from None
+
+
+def _named(error: ProviderError, vendor: str) -> ProviderError:
+    error.vendor = error.vendor or vendor
+    return error
+
+
+class Reply:
+    """The answer as it comes: events in batches, under the limits on silence and on the whole."""
+
+    def __init__(self, http: HTTP, incoming: Incoming, deadline: float, model: str | None) -> None:
+        self.status = incoming.status
+        self.headers = incoming.headers
+        self.request_id = request_id_in(incoming.headers)
+        self._http = http
+        self._model = model
+        self._incoming = incoming
+        self._reader: SSEReader | LineReader | None = None
+        self._ended = False
+        self._loop = asyncio.get_running_loop()
+        self._deadline = deadline
+        self._idle_s = http.limits.idle_s
+        self._waiting_since = 0.0  # zero: nobody waits
+        self._late: ProviderTimeout | None = None
+        self._timer = self._loop.call_at(
+            min(self._loop.time() + self._idle_s, deadline), self._look_at_the_time
+        )
+
+    async def batch(self) -> list[bytes] | None:
+        """The data of the events that came together, one at least; `None` at the end."""
+        while piece := await self._read():
+            if self._reader is None:
+                self._reader = await self._chosen_reader(piece)
+            if found := self._reader.feed(piece):
+                return found
+        if isinstance(self._reader, LineReader) and (last := self._reader.end()):
+            return last
+        return None
+
+    async def whole(self, most_bytes: int = _MOST_WHOLE_BYTES) -> bytes:
+        """The body, or as much of it as may be."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < most_bytes and (piece := await self._read()):
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)[:most_bytes]
+
+    def failed(self, complaint: Complaint) -> ProviderError:
+        """The error for a complaint that came inside the answer."""
+        return self._http.failed(complaint, headers=self.headers, model=self._model)
+
+    def unreadable(self, data: bytes, cause: Exception) -> ProviderError:
+        """The error for an event that is not what the vendor's API says."""
+        shown = self._http.without_secrets(data[:120].decode(errors="replace"))
+        return BadReply(
+            f"an event of the answer cannot be read: {cause}; it begins {shown!r}",
+            vendor=self._http.vendor,
+            request_id=self.request_id,
+            retryable=True,  # bytes that were mangled once need not be the next time
+        )
+
+    async def refusal(self) -> ProviderError:
+        """The error for a status that is none of success."""
+        try:
+            body = await self.whole(_MOST_ERROR_BYTES)
+        except ProviderError:
+            body = b""  # the status alone says enough
+        if self.status < 400:
+            return self._not_an_answer(f"status {self.status} leads to {self.headers.get('location')!r}")
+        return self._http.failed(
+            complaint_in(body), status=self.status, headers=self.headers, model=self._model
+        )
+
+    async def settle(self) -> None:
+        """Read the end that follows the last event, so that the connection can be used again."""
+        if self._ended:
+            return
+        self._timer.cancel()
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                while await self._read():
+                    pass
+        except (TimeoutError, ProviderError):
+            pass
+
+    def abort(self) -> None:
+        self._timer.cancel()
+        if not self._ended:
+            self._ended = True
+            self._incoming.abort()
+
+    async def _read(self) -> bytes:
+        if self._late is not None:
+            raise self._late
+        self._waiting_since = self._loop.time()
+        try:
+            piece = await self._incoming.read()
+        except ProviderError as error:
+            error.request_id = error.request_id or self.request_id
+            raise _named(error, self._http.vendor) from error.__cause__
+        finally:
+            self._waiting_since = 0.0
+        if not piece:
+            self._ended = True
+        return piece
+
+    def _look_at_the_time(self) -> None:
+        """One timer for both limits, and none of it to be set again for each piece that comes."""
+        now = self._loop.time()
+        waiting_until = (self._waiting_since or now) + self._idle_s
+        if now >= self._deadline:
+            self._give_up(TotalTimeout(f"the answer took longer than {self._http.limits.total_s:g} s"))
+        elif self._waiting_since and now >= waiting_until:
+            self._give_up(IdleTimeout(f"the answer fell silent for {self._idle_s:g} s"))
+        else:
+            self._timer = self._loop.call_at(min(waiting_until, self._deadline), self._look_at_the_time)
+
+    def _give_up(self, error: ProviderTimeout) -> None:
+        self._late = error
+        error.vendor, error.request_id = self._http.vendor, self.request_id
+        self._incoming.abort(error)
+
+    async def _chosen_reader(self, first: bytes) -> SSEReader | LineReader:
+        """By the content where the label is not plain: a page or an object is no stream of events."""
+        label = self.headers.get("content-type", "").lower()
+        if label.startswith("text/event-stream"):
+            return SSEReader()
+        if "ndjson" in label or "jsonl" in label or "json-seq" in label:
+            return LineReader()
+        if first.lstrip()[:1] in (b"{", b"[", b"<"):
+            raise self._no_stream(first + await self.whole(_MOST_ERROR_BYTES), label)
+        return SSEReader()
+
+    def _no_stream(self, body: bytes, label: str) -> ProviderError:
+        try:
+            said: object = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            words = complaint_in(body).message[:200]
+            return self._not_an_answer(f"the service sent {label or 'something'} that says {words!r}")
+        if isinstance(said, Mapping) and "error" in said:
+            return self.failed(complaint_from(cast(object, said)))
+        return self._not_an_answer(f"the service sent one piece of {label or 'JSON'} instead of a stream")
+
+    def _not_an_answer(self, what: str) -> ProviderError:
+        return BadReply(
+            self._http.without_secrets(what),
+            vendor=self._http.vendor,
+            status=self.status,
+            request_id=self.request_id,
+            hint=f"is {self._http.base_url} the right base_url?",
+        )

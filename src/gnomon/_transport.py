@@ -1,0 +1,60 @@
+"""What an HTTP client must offer: two methods, and the reply that the first one gives.
+
+A faster client is one more file with a class that has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Incoming", "Limits", "Outgoing", "Transport"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds for each stage of an exchange; each has an error of its own."""
+
+    connect_s: float = 10.0
+    first_byte_s: float = 300.0
+    idle_s: float = 120.0
+    total_s: float = 3600.0
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes out."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    limits: Limits
+    proxy: str | None
+    ca: str | None
+
+
+class Incoming(Protocol):
+    """A reply whose headers have come. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def read(self) -> bytes:
+        """What has arrived since, at least one byte; nothing at the end."""
+        ...
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Close the connection at once; whoever waits for bytes gets the error."""
+        ...
+
+
+class Transport(Protocol):
+    """An HTTP client: the two methods that the rest is built on.
+
+    `open` raises `ConnectTimeout`, `FirstByteTimeout`, `Unreachable` or `StreamCut`,
+    `Incoming.read` raises `StreamCut`; nothing else.
+    """
+
+    async def open(self, call: Outgoing) -> Incoming: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,76 @@
+"""One exchange with a vendor, as events: what all providers over HTTP have in common."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gnomon._http import HTTP
+from gnomon._status import Complaint
+from gnomon.errors import StreamCut
+from gnomon.types.events import ProviderEvent, StreamWarning
+
+__all__ = ["Asked", "Decoder", "VendorFailure", "converse"]
+
+
+class VendorFailure(Exception):
+    """A decoder found a complaint inside the stream; `converse` makes the typed error of it."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        super().__init__(complaint.message)
+        self.complaint = complaint
+
+
+class Decoder(Protocol):
+    """The vendor's events, made into ours, for one response."""
+
+    done: bool
+    """Whether `Finish` has been given: what follows on the wire is not read."""
+
+    def feed(self, data: bytes) -> Sequence[ProviderEvent]:
+        """What one event of the wire comes to. Raises `VendorFailure` for a complaint."""
+        ...
+
+    def end(self) -> Sequence[ProviderEvent]:
+        """The bytes have ended before `done`: nothing, unless what came is an answer all the same."""
+        ...
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request in the vendor's words, and what reads the answer."""
+
+    path: str
+    body: bytes
+    decoder: Decoder
+    model: str | None = None
+    warnings: tuple[StreamWarning, ...] = ()
+
+
+async def converse(http: HTTP, ask: Callable[[], Asked]) -> AsyncGenerator[ProviderEvent, None]:
+    """Ask, and give the events as they come; the connection is let go of on every way out."""
+    asked = ask()
+    for warning in asked.warnings:
+        yield warning
+    decoder = asked.decoder
+    feed = decoder.feed
+    async with http.post(asked.path, asked.body, model=asked.model) as reply:
+        data = b""
+        try:
+            while (batch := await reply.batch()) is not None:
+                for data in batch:
+                    for event in feed(data):
+                        yield event
+                    if decoder.done:
+                        return
+            for event in decoder.end():
+                yield event
+        except VendorFailure as failure:
+            raise reply.failed(failure.complaint) from None
+        except msgspec.DecodeError as error:
+            raise reply.unreadable(data, error) from error
+        if not decoder.done:
+            raise StreamCut(
+                "the answer ended before it was complete", vendor=http.vendor, request_id=reply.request_id
+            )
