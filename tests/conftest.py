@@ -67,9 +67,12 @@ async def _run(test: Callable[..., object], arguments: dict[str, object]) -> Non
 _real = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex")}
 
 
+LIVE = os.environ.get("GNOMON_LIVE") == "1"  # `make live`: the real services may be asked
+
+
 def _guarded(name: str) -> Callable[[socket.socket, object], object]:
     def connect(self: socket.socket, address: object) -> object:
-        if not _is_local(self, address):
+        if not LIVE and not _is_local(self, address):
             # Not an `Exception`: code that shrugs off failures must not shrug off this one.
             pytest.fail(f"a test tried to connect to {address!r}: only loopback is allowed")
         return _real[name](self, address)

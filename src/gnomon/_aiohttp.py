@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import ip_address
 from os import strerror
 from ssl import SSLContext, create_default_context
@@ -44,8 +44,8 @@ class AiohttpTransport:
 
     async def open(self, call: Outgoing) -> Incoming:
         session = await _pool(call.ca).session_for(self)
-        patience = asyncio.timeout(call.limits.connect_s)
-        stage = _Stage(patience, call.limits.first_byte_s)
+        patience = asyncio.timeout(call.limits.first_byte_s)
+        stage = _Stage(patience, call.limits)
         token = _stage.set(stage)
         try:
             async with patience:
@@ -85,6 +85,9 @@ class _AiohttpIncoming:
         except (aiohttp.ClientError, OSError) as error:
             raise StreamCut(f"the connection broke in the middle of the answer: {_reason(error)}") from error
 
+    def is_at_end(self) -> bool:
+        return self._response.content.at_eof()
+
     def abort(self, error: Exception | None = None) -> None:
         if error is not None:
             self._response.content.set_exception(error)
@@ -95,30 +98,39 @@ class _AiohttpIncoming:
 
 
 class _Stage:
-    """One timer that counts for connecting first, and then for the first byte."""
+    """One timer for the first byte; where a connection has to be made first, it counts for that alone."""
 
-    __slots__ = ("_first_byte_s", "_patience", "connected")
+    __slots__ = ("_limits", "_patience", "connecting")
 
-    def __init__(self, patience: asyncio.Timeout, first_byte_s: float) -> None:
+    def __init__(self, patience: asyncio.Timeout, limits: Limits) -> None:
         self._patience = patience
-        self._first_byte_s = first_byte_s
-        self.connected = False
+        self._limits = limits
+        self.connecting = False
 
-    def next(self) -> None:
-        self.connected = True
+    def connect(self) -> None:
+        self.connecting = True
+        self._restart(self._limits.connect_s)
+
+    def connected(self) -> None:
+        self.connecting = False
+        self._restart(self._limits.first_byte_s)
+
+    def _restart(self, seconds: float) -> None:
         if not self._patience.expired():
-            self._patience.reschedule(asyncio.get_running_loop().time() + self._first_byte_s)
+            self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 _stage: ContextVar[_Stage] = ContextVar("gnomon_http_stage")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Says when a request has its connection."""
+    """Says when a request has to wait for a new connection."""
 
-    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
-        connection = await super().connect(req, traces, timeout)
-        _stage.get().next()
+    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
+        stage = _stage.get()
+        stage.connect()
+        connection = await super()._create_connection(req, traces, timeout)
+        stage.connected()
         return connection
 
 
@@ -126,9 +138,9 @@ def _why_not_opened(error: Exception, call: Outgoing, stage: _Stage) -> Provider
     where = _place(call.url)
     limits: Limits = call.limits
     if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
-        if stage.connected:
-            return FirstByteTimeout(f"{where} did not begin to answer within {limits.first_byte_s:g} s")
-        return ConnectTimeout(f"no connection to {where} within {limits.connect_s:g} s")
+        if stage.connecting:
+            return ConnectTimeout(f"no connection to {where} within {limits.connect_s:g} s")
+        return FirstByteTimeout(f"{where} did not begin to answer within {limits.first_byte_s:g} s")
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ServerFingerprintMismatch):
         return _no_trust(error, where)
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
@@ -235,18 +247,15 @@ def _trust(ca: str | None) -> SSLContext:
 # --- proxies ----------------------------------------------------------------
 
 
+@lru_cache(maxsize=256)
 def _environment_proxy(url: str) -> str | None:
     """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; a server on this machine is never behind one."""
     parts = urlsplit(url)
-    return _proxy_for(parts.scheme, parts.hostname or "")
-
-
-@cache
-def _proxy_for(scheme: str, host: str) -> str | None:
+    host = parts.hostname or ""
     if _is_here(host):
         return None
     proxies = getproxies()
-    found = proxies.get(scheme) or proxies.get("all")
+    found = proxies.get(parts.scheme) or proxies.get("all")
     with suppress(OSError):  # it may look the host up
         return None if found is None or proxy_bypass(host) else found
     return found

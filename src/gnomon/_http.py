@@ -55,8 +55,6 @@ class HTTP:
         self.base_url = checked_url(base_url, vendor)
         self.limits = limits or Limits()
         self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
-        # A body packed by a proxy on the way would hold back the words as they come.
-        self._headers.setdefault("accept-encoding", "identity")
         self._headers.setdefault("user-agent", "gnomon")
         self._secrets = tuple(secret for secret in secrets if secret)
         self._proxy = proxy
@@ -103,6 +101,7 @@ class HTTP:
             message=self.without_secrets(complaint.message),
             code=complaint.code and self.without_secrets(complaint.code),
             kind=complaint.kind and self.without_secrets(complaint.kind),
+            request_id=complaint.request_id and self.without_secrets(complaint.request_id),
         )
         return failure(
             self.vendor,
@@ -142,7 +141,7 @@ def checked_url(text: str, vendor: str) -> str:
 
 def request_id_in(headers: Mapping[str, str]) -> str | None:
     """By any of the names that vendors give it."""
-    for name in ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id", "cf-ray"):
+    for name in ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id"):
         if found := headers.get(name):
             return found
     return None
@@ -271,7 +270,8 @@ class Reply:
 
     async def settle(self) -> None:
         """Read the end that follows the last event, so that the connection can be used again."""
-        if self._ended:
+        if self._ended or self._incoming.is_at_end():
+            self._ended = True
             return
         self._timer.cancel()
         try:
@@ -335,7 +335,7 @@ class Reply:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             words = complaint_in(body).message[:200]
             return self._not_an_answer(f"the service sent {label or 'something'} that says {words!r}")
-        if isinstance(said, Mapping) and "error" in said:
+        if isinstance(said, Mapping) and _is_complaint(cast("Mapping[str, object]", said)):
             return self.failed(complaint_from(cast(object, said)))
         return self._not_an_answer(f"the service sent one piece of {label or 'JSON'} instead of a stream")
 
@@ -347,3 +347,7 @@ class Reply:
             request_id=self.request_id,
             hint=f"is {self._http.base_url} the right base_url?",
         )
+
+
+def _is_complaint(said: Mapping[str, object]) -> bool:
+    return "error" in said or "error" in (said.get("object"), said.get("type"))

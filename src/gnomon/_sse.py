@@ -67,22 +67,27 @@ class SSEReader:
                 return []
             piece = bytes(rest)
             rest.clear()
-        blocks = piece.split(b"\n\n")
-        left = blocks.pop()
-        if left:
-            rest += left
-        found: list[bytes] = []
-        for block in blocks:
-            # One `data: ` line and nothing else, as very many events are.
-            if block.startswith(b"data: ") and b"\n" not in block:
-                found.append(block[6:])
-            elif data := _data(block):
-                found.append(data)
-        return found
+        end = piece.rfind(b"\n\n")
+        if end < 0:
+            rest += piece
+            return []
+        if end + 2 < len(piece):
+            rest += piece[end + 2 :]
+        return _events(piece[:end])
+
+
+def _events(text: bytes) -> list[bytes]:
+    """The data of whole events, of which the last has lost its blank line."""
+    if text.startswith(b"data: "):
+        found = text[6:].split(b"\n\ndata: ")
+        # Every line end lies between two events: each is one `data: ` line, as very many are.
+        if text.count(b"\n") == 2 * (len(found) - 1):
+            return found if b"" not in found else [data for data in found if data]
+    return [data for block in text.split(b"\n\n") if (data := _data(block))]
 
 
 def _data(block: bytes) -> bytes:
-    """The data of an event that has other lines too; none, where it has no data."""
+    """The data of one event; none, where it has no data."""
     head, mark, data = block.partition(b"\ndata: ")
     if mark and b"\n" not in data and b"\n" not in head and head.startswith(b"event:"):
         return data

@@ -34,6 +34,7 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     code: str | None = None
     kind: str | None = None
+    request_id: str | None = None
 
 
 def failure(
@@ -52,7 +53,7 @@ def failure(
         vendor=vendor,
         status=status,
         vendor_code=complaint.code or complaint.kind,
-        request_id=request_id,
+        request_id=request_id or complaint.request_id,
         retry_after=retry_after,
         retryable=retryable,
         hint=_hint(kind, vendor, retryable, model),
@@ -69,7 +70,16 @@ def _class_of(status: int | None, complaint: Complaint) -> tuple[type[ProviderEr
         return ContextTooLong, None
     if status is not None and not 200 <= status < 300:
         return _by_status(status, complaint), None
-    return next((_BY_CODE[name] for name in names if name in _BY_CODE), ProviderError), None
+    known = next((found for name in names if (found := _by_name(name)) is not None), None)
+    # A service that breaks off without a name for the reason has failed, for all one can tell.
+    return known or (ProviderError if names else Overloaded), None
+
+
+def _by_name(name: str) -> type[ProviderError] | None:
+    """The class that a vendor's name for it stands for, or that the words in the name do."""
+    if name in _BY_CODE:
+        return _BY_CODE[name]
+    return next((kind for words, kind in _BY_WORDS.items() if words in name), None)
 
 
 def _by_status(status: int, complaint: Complaint) -> type[ProviderError]:
@@ -161,20 +171,35 @@ _BY_CODE: dict[str, type[ProviderError]] = {
     "529": Overloaded,
 }
 
-_TOO_LONG_CODES = frozenset(
-    {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}
-)
+_BY_WORDS: dict[str, type[ProviderError]] = {
+    "overload": Overloaded,
+    "unavailable": Overloaded,
+    "server_error": Overloaded,
+    "capacity": Overloaded,
+    "timeout": Overloaded,
+    "rate_limit": RateLimited,
+    "too_many": RateLimited,
+    "slow_down": RateLimited,
+    "invalid argument": BadRequest,
+    "api_key": Unauthorized,
+    "permission": Unauthorized,
+}
+
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _TOO_LONG = re.compile(
     r"(?i)prompt is too long|maximum context length|context[_ ]length[_ ]exceeded"
     r"|exceeds? the (?:available )?context|context window|too many (?:input )?tokens|input is too long"
     r"|prompt.{0,40}exceed.{0,40}(?:context|tokens)"
-    r"|exceeds? the (?:model'?s? )?(?:maximum )?(?:context|input)"
+    r"|exceeds? the (?:model'?s? )?(?:maximum )?(?:context|input)|exceeds? (?:the )?context (?:limit|size)"
+    r"|greater than the context length"
 )
 _MONEY_CODES = frozenset(
     {
         "insufficient_quota",
         "billing_hard_limit_reached",
+        "enforced_spend_limit_reached",
         "billing_error",
+        "budget_exceeded",
         "billing_not_active",
         "credit_exhausted",
         "insufficient_credits",
@@ -183,7 +208,7 @@ _MONEY_CODES = frozenset(
 )
 _OUT_OF_MONEY = re.compile(
     r"(?i)exceeded your current quota|credit balance is too low|insufficient (?:balance|credits?|quota|funds)"
-    r"|out of credits?|requires? more credits|billing (?:hard )?limit"
+    r"|out of credits?|requires? more credits|billing (?:hard )?limit|your specified api usage limits"
 )
 
 
@@ -210,13 +235,15 @@ def complaint_from(said: object) -> Complaint:
     fields = cast("dict[str, object]", said)
     inner = fields.get("error")
     if isinstance(inner, dict):
-        return complaint_from(cast(object, inner))
+        found = complaint_from(cast(object, inner))
+        return msgspec.structs.replace(found, request_id=_name(fields.get("request_id")) or found.request_id)
     details = fields.get("details")
     exact = cast("dict[str, object]", details).get("error_code") if isinstance(details, dict) else None
     return Complaint(
         message=_first_text(inner, fields.get("message"), fields.get("detail"), fields.get("msg")),
         code=_name(exact) or _name(fields.get("code")),
         kind=_name(fields.get("type")),
+        request_id=_name(fields.get("request_id")),
     )
 
 

@@ -44,6 +44,10 @@ class Incoming(Protocol):
         """What has arrived since, at least one byte; nothing at the end."""
         ...
 
+    def is_at_end(self) -> bool:
+        """Whether the end has come and all was read."""
+        ...
+
     def abort(self, error: Exception | None = None) -> None:
         """Close the connection at once; whoever waits for bytes gets the error."""
         ...

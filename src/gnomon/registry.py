@@ -37,8 +37,24 @@ KINDS: dict[str, str] = {
 
 _BUILT_IN: dict[str, dict[str, str]] = {
     "providers": {
+        "anthropic": "gnomon.providers.anthropic:AnthropicProvider",
+        "cerebras": "gnomon.providers.compatible:CerebrasProvider",
+        "compatible": "gnomon.providers.compatible:CompatibleProvider",
+        "deepseek": "gnomon.providers.compatible:DeepSeekProvider",
         "demo": "gnomon.providers.demo:DemoProvider",
+        "fireworks": "gnomon.providers.compatible:FireworksProvider",
+        "groq": "gnomon.providers.compatible:GroqProvider",
+        "litellm": "gnomon.providers.compatible:LiteLLMProvider",
+        "llamacpp": "gnomon.providers.compatible:LlamaCppProvider",
+        "lmstudio": "gnomon.providers.compatible:LMStudioProvider",
+        "local": "gnomon.providers.local:LocalProvider",
+        "openai": "gnomon.providers.openai:OpenAIProvider",
+        "openrouter": "gnomon.providers.compatible:OpenRouterProvider",
+        "perplexity": "gnomon.providers.compatible:PerplexityProvider",
         "scripted": "gnomon.providers.scripted:ScriptedProvider",
+        "together": "gnomon.providers.compatible:TogetherProvider",
+        "vllm": "gnomon.providers.compatible:VLLMProvider",
+        "xai": "gnomon.providers.compatible:XAIProvider",
     },
     "tools": {
         "calculate": "gnomon.tools.calculator:calculate",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, get_args
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -217,20 +217,6 @@ class StreamFold:
         self.warnings: list[str] = []
         self.discarded: list[Usage] = []
         self.response: Response | None = None
-        self._handlers: dict[type, Callable[..., None]] = {
-            TextDelta: self._add_text,
-            ThinkingDelta: self._add_text,
-            ToolCallStart: self._start_call,
-            ToolCallDelta: self._add_arguments,
-            ToolCallEnd: self._end_call,
-            PartEnd: self._end_part,
-            UsageUpdate: self._take_usage,
-            StreamWarning: self._take_warning,
-            AttemptDiscarded: self._discard,
-            Done: self._complete_with,
-            MessageCompleted: self._complete_with,
-            Finish: self._refuse,
-        }
 
     @property
     def message(self) -> Message:
@@ -246,7 +232,7 @@ class StreamFold:
         if handler is not None:
             if self._complete and not isinstance(event, Done | MessageCompleted):
                 self._begin()
-            handler(event)
+            handler(self, event)
 
     def finish(self, final: Finish, *, provider: str = "", model: str = "") -> Response:
         """The whole response, now that the provider has said its last word."""
@@ -375,6 +361,22 @@ class StreamFold:
         self._ids.clear()
         self.usage = None
 
+    # A table of the class, not of each fold: an answer may be short.
+    _handlers: ClassVar[dict[type, Callable[..., None]]] = {
+        TextDelta: _add_text,
+        ThinkingDelta: _add_text,
+        ToolCallStart: _start_call,
+        ToolCallDelta: _add_arguments,
+        ToolCallEnd: _end_call,
+        PartEnd: _end_part,
+        UsageUpdate: _take_usage,
+        StreamWarning: _take_warning,
+        AttemptDiscarded: _discard,
+        Done: _complete_with,
+        MessageCompleted: _complete_with,
+        Finish: _refuse,
+    }
+
 
 class _Block:
     """A part in the making: its pieces, and the part itself once it is whole."""
@@ -409,7 +411,7 @@ _DELTAS: dict[type, str] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCa
 
 def _check_arguments(call: ToolCall, streamed: str) -> None:
     """The argument text is parsed once, when it is whole."""
-    if streamed and call.arguments != streamed:
+    if streamed.strip() and call.arguments != streamed:  # blanks alone stand for `{}` too (S16)
         _broken("S2", f"the arguments of tool call {call.id!r} are not the sum of its deltas")
     if call.truncated:
         return

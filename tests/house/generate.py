@@ -234,7 +234,11 @@ def providers_page() -> str:
 def _provider(name: str, kind: type) -> str:
     about = inspect.getdoc(kind) or _first_line(kind)
     excerpt = "<!-- not run: an excerpt from a docstring -->\n```python"
-    return f"## {name}\n\n{about.replace('```python', excerpt)}\n\n{_settings(kind)}"
+    settings = _settings(kind)
+    if _named_only(kind):
+        parent = kind.__bases__[0].name  # type: ignore[attr-defined]
+        settings = f"Its settings are those of [{parent}](#{parent}).\n"
+    return f"## {name}\n\n{about.replace('```python', excerpt)}\n\n{settings}"
 
 
 def _settings(kind: type) -> str:
@@ -262,7 +266,13 @@ def _model(kind: type) -> str:
 
 
 def _first_line(kind: type) -> str:
-    return (inspect.getdoc(sys.modules[kind.__module__]) or "").partition("\n")[0]
+    """A class that only gives another one a name is told of by its own docstring."""
+    about = kind if _named_only(kind) else sys.modules[kind.__module__]
+    return (inspect.getdoc(about) or "").partition("\n")[0]
+
+
+def _named_only(kind: type) -> bool:
+    return "__init__" not in vars(kind)
 
 
 PAGES: dict[str, Callable[[], str]] = {

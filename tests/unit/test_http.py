@@ -379,6 +379,9 @@ async def test_another_client_can_be_put_in_its_place() -> None:
         async def read(self) -> bytes:
             return self.pieces.pop(0) if self.pieces else b""
 
+        def is_at_end(self) -> bool:
+            return not self.pieces
+
         def abort(self, error: Exception | None = None) -> None:
             self.closed = True
 

@@ -143,3 +143,7 @@ def test_a_date_to_come_back_at_is_counted_from_now() -> None:
 
 def test_an_endless_message_is_cut() -> None:
     assert len(str(failure("acme", Complaint(message="x" * 100_000), status=500))) < 1000
+
+
+def test_a_stream_that_breaks_off_with_words_alone_may_be_tried_again() -> None:
+    assert type(failure("acme", Complaint(message="oops"))) is errors.Overloaded

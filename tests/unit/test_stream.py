@@ -954,3 +954,10 @@ async def test_arguments_are_joined_and_parsed_once_however_many_pieces_they_com
     growing = {name: many[name] - few[name] for name in many if many[name] != few[name]}
     # The generator of the provider, the one around it, and one append.
     assert sum(growing.values()) < 3.01 * 49_500, growing
+
+
+async def test_arguments_of_blanks_alone_are_no_arguments() -> None:
+    call = ToolCall("c", "ping", "{}", 0)
+    events = [ToolCallStart(0, "c", "ping"), ToolCallDelta(0, "c", " \n"), ToolCallEnd(0, call)]
+    response = await response_to(*events, Finish(stop_reason="tool_use"))
+    assert response.tool_calls == (call,)

@@ -10,17 +10,22 @@ import msgspec
 from gnomon._http import HTTP
 from gnomon._status import Complaint
 from gnomon.errors import StreamCut
-from gnomon.types.events import ProviderEvent, StreamWarning
+from gnomon.types.events import ProviderEvent, StreamWarning, UsageUpdate
+from gnomon.types.requests import Usage
 
 __all__ = ["Asked", "Decoder", "VendorFailure", "converse"]
 
 
 class VendorFailure(Exception):
-    """A decoder found a complaint inside the stream; `converse` makes the typed error of it."""
+    """A decoder found a complaint inside the stream; `converse` makes the typed error of it.
 
-    def __init__(self, complaint: Complaint) -> None:
+    `usage` is what the failed answer cost, where the vendor says so.
+    """
+
+    def __init__(self, complaint: Complaint, usage: Usage | None = None) -> None:
         super().__init__(complaint.message)
         self.complaint = complaint
+        self.usage = usage
 
 
 class Decoder(Protocol):
@@ -67,8 +72,10 @@ async def converse(http: HTTP, ask: Callable[[], Asked]) -> AsyncGenerator[Provi
             for event in decoder.end():
                 yield event
         except VendorFailure as failure:
+            if failure.usage is not None:
+                yield UsageUpdate(failure.usage)
             raise reply.failed(failure.complaint) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise reply.unreadable(data, error) from error
         if not decoder.done:
             raise StreamCut(

@@ -18,15 +18,22 @@ if TYPE_CHECKING:
         hallucinates,
         says,
     )
+    from gnomon.testing._fixtures import Wire
+    from gnomon.testing._server import FaultServer, ReceivedRequest, ServerReply
     from gnomon.testing._suite import Contract
+    from gnomon.testing._wire_suite import WireLimits
     from gnomon.testing.clock import FakeClock
     from gnomon.testing.provider import ProviderContract
     from gnomon.testing.streams import chop, stream_of
+    from gnomon.testing.wire import WireContract
 
 __all__ = [
     # suites
     "Contract",
     "ProviderContract",
+    "Wire",
+    "WireContract",
+    "WireLimits",
     # a scripted model
     "Call",
     "Line",
@@ -36,6 +43,10 @@ __all__ = [
     "fails",
     "hallucinates",
     "says",
+    # a server that answers as it is told
+    "FaultServer",
+    "ReceivedRequest",
+    "ServerReply",
     # small things
     "FakeClock",
     "chop",
@@ -53,6 +64,12 @@ _HOMES = {
     "fails": "gnomon.providers.scripted",
     "hallucinates": "gnomon.providers.scripted",
     "says": "gnomon.providers.scripted",
+    "Wire": "gnomon.testing._fixtures",
+    "WireContract": "gnomon.testing.wire",
+    "WireLimits": "gnomon.testing._wire_suite",
+    "FaultServer": "gnomon.testing._server",
+    "ReceivedRequest": "gnomon.testing._server",
+    "ServerReply": "gnomon.testing._server",
     "FakeClock": "gnomon.testing.clock",
     "chop": "gnomon.testing.streams",
     "stream_of": "gnomon.testing.streams",

@@ -1,0 +1,239 @@
+"""The messages of a request, as the input items of OpenAI's Responses API.
+
+One small function a kind of part. A message that is one plain text, as most are,
+takes a short way. Nothing is stored at the vendor, so no item is sent by its id:
+reasoning goes back whole, everything else as what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+
+from gnomon.errors import BadRequest
+from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
+from gnomon.providers._notes import Notes
+from gnomon.providers._responses_wire import ITEM, PHASE
+from gnomon.types.messages import (
+    Audio,
+    File,
+    Image,
+    Message,
+    Meta,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UnknownPart,
+)
+
+__all__ = ["Items"]
+
+# https://developers.openai.com/api/docs/guides/images-vision and …/guides/file-inputs
+_IMAGE_BYTES = 512_000_000
+_FILE_BYTES = 50_000_000
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_DETAILS = frozenset({"auto", "low", "high", "original"})
+
+_LONGEST_CALL_ID = 64
+_LONGEST_NAME = 64
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_Item: TypeAlias = Meta | msgspec.Raw
+
+
+class Items:
+    """The list of items, in the making. `vendor` and `model` tell the own thinking from another's."""
+
+    def __init__(self, vendor: str, model: str, notes: Notes) -> None:
+        self._vendor = vendor
+        self._model = model
+        self._notes = notes
+        self._made: list[_Item] = []
+        self._content: list[Meta] = []  # of the message in the making
+
+    def of(self, messages: tuple[Message, ...]) -> list[_Item]:
+        made = self._made
+        for message in messages:
+            parts = message.content
+            # One plain text; nearly every message of a long conversation is.
+            if len(parts) == 1 and type(parts[0]) is Text and message.role != "tool":
+                text = parts[0]
+                if text.text and not text.meta and message.name is None:
+                    made.append({"role": message.role, "content": text.text})
+                    continue
+            self._add(message)
+        return made
+
+    def _add(self, message: Message) -> None:
+        if message.name is not None:
+            self._notes.add(
+                "unsupported_parameter", "{vendor} takes no names of speakers: one was not sent", key="name"
+            )
+        for part in message.content:
+            self._add_part(part, message.role)
+        self._close_message(message.role)
+
+    def _add_part(self, part: Part, role: Role) -> None:
+        match part:
+            case Text():
+                self._add_text(part, role)
+            case ToolCall():
+                self._add_item(_call(part), role)
+            case ToolResult():
+                self._add_item(self._result(part), role)
+            case Thinking():
+                self._add_thinking(part, role)
+            case UnknownPart():
+                self._leave_out_unknown(part)
+            case _:
+                self._content += self._media(part, role)
+
+    def _add_item(self, item: _Item, role: Role) -> None:
+        self._close_message(role)
+        self._made.append(item)
+
+    def _close_message(self, role: Role) -> None:
+        content, self._content = self._content, []
+        if not content:
+            return
+        if role == "assistant":
+            self._notes.add(
+                "moved", "{vendor} takes text only from the model: what else it gave went into a user message"
+            )
+            content = [{"type": "input_text", "text": "From the model's message:"}, *content]
+        whole = content[0]["text"] if len(content) == 1 and "text" in content[0] else content
+        self._made.append({"role": role if role == "system" else "user", "content": whole})
+
+    # --- texts and thinking ---
+
+    def _add_text(self, part: Text, role: Role) -> None:
+        if not part.text:
+            return
+        if role != "assistant":
+            self._content.append({"type": "input_text", "text": part.text})
+            return
+        said: Meta = {"role": "assistant", "content": part.text}
+        if isinstance(phase := part.meta.get(PHASE), str):
+            said["phase"] = phase
+        self._add_item(said, role)
+
+    def _add_thinking(self, part: Thinking, role: Role) -> None:
+        """A reasoning item goes back byte for byte to the model that made it, and to nobody else (S9)."""
+        item = part.meta.get(ITEM)
+        if (part.provider, part.model) != (self._vendor, self._model) or not isinstance(item, str):
+            self._notes.add(
+                "thinking_dropped", "thinking that another model did was not sent: only that model can use it"
+            )
+            return
+        self._add_item(msgspec.Raw(item.encode()), role)
+
+    def _leave_out_unknown(self, part: UnknownPart) -> None:
+        said = f"a part of the unknown kind {part.kind!r} was not sent"
+        self._notes.add("unknown_part", said, key=part.kind)
+
+    # --- tools ---
+
+    def _result(self, result: ToolResult) -> Meta:
+        content: list[Meta] = []
+        for part in result.content:
+            match part:
+                case Text():
+                    content.append({"type": "input_text", "text": part.text})
+                case UnknownPart():
+                    self._leave_out_unknown(part)
+                case Image() | Audio() | File():
+                    content += self._media(part, "tool")
+                case _:
+                    self._notes.add("dropped", "a tool's result held what is no content: it was not sent")
+        return {
+            "type": "function_call_output",
+            "call_id": _call_id(result.call_id),
+            "output": _shortest(content) or ("" if result.status == "ok" else result.status),
+        }
+
+    # --- media ---
+
+    def _media(self, part: Image | Audio | File, role: Role) -> list[Meta]:
+        if isinstance(part, Audio):
+            return self._no_audio(role)
+        kind = media_type(part) or ""
+        if isinstance(part, Image) or kind in _IMAGE_TYPES:
+            return [self._image(part, kind)]
+        return [self._file(part, kind)]
+
+    def _image(self, part: Image | File, kind: str) -> Meta:
+        detail = part.meta.get("detail")
+        made: Meta = {"type": "input_image", "detail": detail if detail in _DETAILS else "auto"}
+        if media_bytes(part) is None:
+            return {**made, "image_url": part.url}
+        if kind not in _IMAGE_TYPES:
+            raise BadRequest(
+                f"{self._vendor} takes no image of type {kind or 'unknown'}",
+                vendor=self._vendor,
+                hint="send it as PNG, JPEG, GIF or WebP",
+            )
+        checked_size(part, _IMAGE_BYTES, self._vendor)
+        return {**made, "image_url": data_url(part)}
+
+    def _file(self, part: File, kind: str) -> Meta:
+        if media_bytes(part) is None:
+            return {"type": "input_file", "file_url": part.url}
+        checked_size(part, _FILE_BYTES, self._vendor)
+        return {
+            "type": "input_file",
+            "filename": part.name or "file" + _extension(kind),
+            "file_data": data_url(part),
+        }
+
+    def _no_audio(self, role: Role) -> list[Meta]:
+        if role in ("user", "system"):
+            raise BadRequest(
+                f"{self._vendor} takes no audio in its Responses API",
+                vendor=self._vendor,
+                hint='set api = "chat" and a model that hears, or send a transcript',
+            )
+        self._notes.add("dropped", "{vendor} takes no audio here: some in an earlier message was not sent")
+        return []
+
+
+def _call(call: ToolCall) -> Meta:
+    made: Meta = {
+        "type": "function_call",
+        "call_id": _call_id(call.id),
+        "name": _name(call.name),
+        "arguments": call.arguments,
+    }
+    if call.truncated:
+        made["status"] = "incomplete"
+    return made
+
+
+def _call_id(given: str) -> str:
+    """As it is; a longer one than the vendor takes, from another vendor, always as the same other one."""
+    if 0 < len(given) <= _LONGEST_CALL_ID:
+        return given
+    return "call_" + sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _name(given: str) -> str:
+    """A name that a model made up may hold what the vendor refuses to read back."""
+    if _NAME.fullmatch(given):
+        return given
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", given)[:_LONGEST_NAME] or "_"
+
+
+def _shortest(content: list[Meta]) -> str | list[Meta]:
+    texts = [part["text"] for part in content if "text" in part]
+    return content if len(texts) < len(content) else "\n".join(str(text) for text in texts)
+
+
+def _extension(kind: str) -> str:
+    import mimetypes  # only needed for a file without a name, and slow to import
+
+    return mimetypes.guess_extension(kind) or ""

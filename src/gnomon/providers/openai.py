@@ -1,0 +1,132 @@
+"""OpenAI: the Responses API, and Chat Completions for whoever needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping
+from typing import Literal
+
+import msgspec
+
+from gnomon.contracts.provider import Provider
+from gnomon.errors import BadReply, ConfigError
+from gnomon.providers._chat import ChatDecoder, ChatQuirks
+from gnomon.providers._chat_body import chat_body
+from gnomon.providers._connect import Account, connected, found_key, limits_from
+from gnomon.providers._converse import Asked, converse
+from gnomon.providers._responses import ResponsesDecoder
+from gnomon.providers._responses_body import Summary, responses_body
+from gnomon.types.events import ProviderEvent
+from gnomon.types.requests import Request
+
+__all__ = ["OpenAIProvider"]
+
+_ACCOUNT = Account(vendor="openai", variables=("OPENAI_API_KEY",))
+_BASE_URL = "https://api.openai.com/v1"
+_HOME = re.compile(r"https://([\w-]+\.)*openai\.com(:\d+)?(/|$)", re.IGNORECASE)
+_MODEL = "gpt-6.1-sol"
+_CHAT = ChatQuirks()
+
+
+class OpenAIProvider(Provider):
+    """Models of OpenAI, by their Responses API; `api="chat"` asks by Chat Completions instead.
+
+    The key is looked for in `OPENAI_API_KEY`, another address in `OPENAI_BASE_URL`.
+    `summary` is how the model sums up what it thought, when it is asked to think.
+    `extra` goes into the body of every request, over what Gnomon puts there.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        *,
+        model: str = _MODEL,
+        key: str | None = None,
+        base_url: str | None = None,
+        api: Literal["responses", "chat"] = "responses",
+        organization: str | None = None,
+        project: str | None = None,
+        summary: Summary | None = "auto",
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, object] | None = None,
+        proxy: str | None = None,
+        ca: str | None = None,
+        connect_s: float | None = None,
+        first_byte_s: float | None = None,
+        idle_s: float | None = None,
+        total_s: float | None = None,
+    ) -> None:
+        if api not in ("responses", "chat"):
+            raise ConfigError(f"api {api!r} of provider 'openai' is not known", hint="responses or chat")
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL
+        self.model = model
+        self._api = api
+        self._summary: Summary | None = summary
+        self._extra = dict(extra or {})
+        self._key = found_key(_ACCOUNT, key)
+        self._is_home = _HOME.match(address) is not None
+        self._http = connected(
+            _ACCOUNT,
+            address,
+            key=self._key,
+            headers={**self._billing(organization, project), **(headers or {})},
+            limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
+            proxy=proxy,
+            ca=ca,
+        )
+
+    def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        return converse(self._http, lambda: self._ask(request))
+
+    async def list_models(self) -> tuple[str, ...]:
+        """The models that the key may use, by name."""
+        self._expect_key()
+        reply = await self._http.get("/models")
+        try:
+            listed = msgspec.json.decode(reply, type=_Models)
+        except msgspec.DecodeError as error:
+            raise BadReply(f"the list of models cannot be read: {error}", vendor=self.name) from error
+        return tuple(sorted(model.id for model in listed.data))
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _ask(self, request: Request) -> Asked:
+        self._expect_key()
+        model = request.model or self.model
+        return self._ask_chat(request, model) if self._api == "chat" else self._ask_responses(request, model)
+
+    def _ask_responses(self, request: Request, model: str) -> Asked:
+        body, warnings = responses_body(
+            request, vendor=self.name, model=model, extra=self._extra, summary=self._summary
+        )
+        decoder = ResponsesDecoder(self.name, model)
+        return Asked(path="/responses", body=body, decoder=decoder, model=model, warnings=warnings)
+
+    def _ask_chat(self, request: Request, model: str) -> Asked:
+        body, warnings = chat_body(request, vendor=self.name, model=model, quirks=_CHAT, extra=self._extra)
+        decoder = ChatDecoder(self.name, model, _CHAT)
+        return Asked(path="/chat/completions", body=body, decoder=decoder, model=model, warnings=warnings)
+
+    def _expect_key(self) -> None:
+        if self._key is None and self._is_home:
+            raise _ACCOUNT.missing()
+
+    def _billing(self, organization: str | None, project: str | None) -> dict[str, str]:
+        """Who pays. What the environment says of it is meant for the vendor, and for no other address."""
+        env: Mapping[str, str] = os.environ if self._is_home else {}
+        given = {
+            "openai-organization": organization or env.get("OPENAI_ORG_ID"),
+            "openai-project": project or env.get("OPENAI_PROJECT_ID"),
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
