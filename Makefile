@@ -8,7 +8,7 @@ SEED   ?= 1
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := all
-.PHONY: all run test check contracts soak docs shape bench lock clean
+.PHONY: all run test check contracts soak docs shape bench bench-peers record live test-proxies lock clean
 
 all: check test
 
@@ -75,6 +75,22 @@ shape: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(BIN)/python bench/run.py
+
+# Beside other frameworks, where the harness that runs them is found.
+PEERS ?= ../shared/bench
+bench-peers: $(VENV)/.dev
+	@test -f $(PEERS)/run_peers.py || { echo "no harness of peers in $(PEERS): name one with PEERS=…"; exit 1; }
+	@BENCH_OURS=bench/ours.py BENCH_OURS_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python $(PEERS)/run_peers.py $(or $(ARGS),--quick --phases main --peers floor_raw$(comma)floor_aiohttp$(comma)openai_sdk$(comma)ours)
+comma := ,
+
+# What the real services send, as fixtures; needs the key of the provider.
+record: $(VENV)/.dev
+	@test -n "$(P)" || { echo "which provider? make record P=openai"; exit 2; }
+	@$(BIN)/python tests/recording.py $(P)
+
+# The same contract on the real services; needs keys, and spends money.
+live: $(VENV)/.dev
+	@GNOMON_LIVE=1 $(PYTEST) tests/live -n 0
 
 lock: $(VENV)/.dev
 	@echo "==> resolving the lock files anew"

@@ -141,8 +141,8 @@ def _expected_error(error: errors.ProviderError) -> dict[str, object]:
 def _clean(data: bytes, secrets: tuple[str, ...]) -> bytes:
     for secret in secrets:
         data = data.replace(secret.encode(), b"{{key}}")
-    data = re.sub(rb"\borg-[A-Za-z0-9]{8,}", b"org-recorded", data)
-    data = re.sub(rb"\bproj_[A-Za-z0-9]{8,}", b"proj_recorded", data)
+    data = re.sub(rb"(?<![A-Za-z0-9])org-[A-Za-z0-9]{8,}", b"org-recorded", data)
+    data = re.sub(rb"(?<![A-Za-z0-9])proj_[A-Za-z0-9]{8,}", b"proj_recorded", data)
     return re.sub(rb"\b(user|acct)[-_][A-Za-z0-9]{8,}", rb"\1_recorded", data)
 
 

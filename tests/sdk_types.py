@@ -27,7 +27,7 @@ def read_as(params: Any, body: bytes) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Pydantic reads an `Iterable` only when somebody does."""
     if isinstance(value, BaseModel):  # Anthropic takes its own answers back as they are
-        value = value.model_dump(exclude_unset=True)
+        value = value.model_dump(exclude_unset=True, by_alias=True)
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple) or type(value).__name__ == "ValidatorIterator":

@@ -20,7 +20,7 @@ from gnomon.types.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from gnomon.types.messages import Text, Thinking, ToolCall
+from gnomon.types.messages import Text, Thinking, ToolCall, UnknownPart
 from gnomon.types.requests import Response, Usage
 
 
@@ -313,7 +313,6 @@ def test_a_complaint_without_a_name_is_not_called_error() -> None:
         event("hologram.delta", delta={"stdout": "x"}, output_index="first"),
         event("shell_call_output_content.delta", delta={"stdout": "x"}),
         item("hologram", 0, "added"),
-        item("hologram", 0),
         event("content_part.added", part={"type": "scent"}),
         event("created", response={"id": 7}),
         {"type": "keepalive", "sequence_number": 2},
@@ -321,6 +320,11 @@ def test_a_complaint_without_a_name_is_not_called_error() -> None:
 )
 def test_what_is_not_known_is_passed_over(data: dict[str, Any]) -> None:
     assert fed(data) == []
+
+
+def test_an_item_of_the_vendors_own_is_carried_as_it_came() -> None:
+    (made,) = fed(item("hologram", 0))
+    assert made == PartEnd(0, UnknownPart("openai.hologram", {"json": '{"type": "hologram"}'}))
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"type":"response.output_text.delta","output_index":"x"}'])

@@ -67,15 +67,15 @@ PERSON: Json = {
     "properties": {
         "name": {"type": "string", "minLength": 1},
         "nick": {"type": "string"},
-        "home": {"$ref": "#/$defs/Address", "description": "where she lives"},
+        "house": {"$ref": "#/$defs/Address", "description": "where she lives"},
     },
-    "required": ["name", "home"],
+    "required": ["name", "house"],
 }
 
 
 def test_pain_10_three_schema_dialects_an_optional_field_is_nullable_for_openai() -> None:
     compiled = compile_schema(PERSON, OPENAI_STRICT)
-    assert compiled.schema["required"] == ["name", "nick", "home"]
+    assert compiled.schema["required"] == ["name", "nick", "house"]
     assert compiled.schema["properties"]["nick"] == {"type": ["string", "null"]}  # type: ignore[index]
     assert "properties/nick: it may be left out, and is null instead" in compiled.changed
     assert not compiled.exact
@@ -84,7 +84,7 @@ def test_pain_10_three_schema_dialects_an_optional_field_is_nullable_for_openai(
 
 def test_pain_10_three_schema_dialects_an_optional_field_stays_optional_for_anthropic() -> None:
     compiled = compile_schema(PERSON, ANTHROPIC_STRICT)
-    assert compiled.schema["required"] == ["name", "home"]
+    assert compiled.schema["required"] == ["name", "house"]
     assert compiled.schema["properties"]["nick"] == {"type": "string"}  # type: ignore[index]
     assert list(refusals(compiled.schema, ANTHROPIC_STRICT)) == []
 
@@ -92,10 +92,10 @@ def test_pain_10_three_schema_dialects_an_optional_field_stays_optional_for_anth
 def test_pain_10_three_schema_dialects_definitions_are_written_out_where_nobody_resolves_them() -> None:
     compiled = compile_schema(PERSON, INLINE)
     assert "$" not in json.dumps(compiled.schema)
-    home = compiled.schema["properties"]["home"]  # type: ignore[index]
-    assert home == {**PERSON["$defs"]["Address"], "description": "where she lives"}
+    house = compiled.schema["properties"]["house"]  # type: ignore[index]
+    assert house == {**PERSON["$defs"]["Address"], "description": "where she lives"}
     assert compiled.exact
-    assert compiled.changed == ("properties/home: the reference '#/$defs/Address' is written out",)
+    assert compiled.changed == ("properties/house: the reference '#/$defs/Address' is written out",)
 
 
 def test_pain_10_three_schema_dialects_nothing_is_dropped_in_silence() -> None:
@@ -104,7 +104,7 @@ def test_pain_10_three_schema_dialects_nothing_is_dropped_in_silence() -> None:
     )
     assert compile_schema(PERSON, ANTHROPIC_STRICT).lost == (
         "properties/name: 'minLength' cannot be expressed and is not sent",
-        "properties/home/properties/floor: 'minimum' cannot be expressed and is not sent",
+        "properties/house/properties/floor: 'minimum' cannot be expressed and is not sent",
     )
 
 

@@ -22,6 +22,7 @@ from gnomon.providers._messages_wire import (
     StartIn,
     UsageIn,
     read_event,
+    read_fallback,
     read_fields,
     read_kind,
     read_kind_of_event,
@@ -213,6 +214,9 @@ class MessagesDecoder:
                 return before
             case _:
                 block.fields = read_fields(raw)
+                if kind == "fallback":  # another model goes on from here
+                    to = read_fallback(raw).to
+                    self._answering = (to.model if to else None) or self._answering
                 return before
 
     def _text_opened(self, index: int, block: _Block) -> _Events:

@@ -18,6 +18,7 @@ __all__ = [
     "StartIn",
     "UsageIn",
     "read_event",
+    "read_fallback",
     "read_fields",
     "read_kind",
     "read_kind_of_event",
@@ -79,6 +80,12 @@ class StartIn(msgspec.Struct):
     citations: list[msgspec.Raw] | None = None
 
 
+class FallbackIn(msgspec.Struct):
+    """A block that says which model goes on after one has declined."""
+
+    to: MessageIn | None = None
+
+
 class RawDeltaIn(msgspec.Struct):
     delta: Fields = {}
 
@@ -98,6 +105,7 @@ read_event = msgspec.json.Decoder(EventIn).decode
 read_kind = msgspec.json.Decoder(KindIn).decode
 read_kind_of_event = msgspec.json.Decoder(KindOfEventIn).decode
 read_start = msgspec.json.Decoder(StartIn).decode
+read_fallback = msgspec.json.Decoder(FallbackIn).decode
 read_fields = msgspec.json.Decoder(Fields).decode
 read_raw_delta = msgspec.json.Decoder(RawDeltaIn).decode
 

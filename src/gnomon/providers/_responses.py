@@ -2,7 +2,8 @@
 
 The answer is a list of items (reasoning, messages, function calls), each told of
 by its place in the list, `output_index`; a message has parts of its own. Items of
-kinds that are not ours, such as the calls of the vendor's own tools, are passed over.
+kinds that are not ours, such as the calls of the vendor's own tools, become an
+`UnknownPart` that holds the item as JSON text, so that it returns as it came.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gnomon.providers._responses_wire import (
     EventIn,
     ItemIn,
     ResponseIn,
+    call_meta,
     pieces_of,
     read_event,
     read_item,
@@ -41,7 +43,7 @@ from gnomon.types.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from gnomon.types.messages import Text, Thinking
+from gnomon.types.messages import Meta, Text, Thinking, UnknownPart
 from gnomon.types.requests import StopReason
 
 __all__ = ["ResponsesDecoder"]
@@ -220,12 +222,12 @@ class ResponsesDecoder:
             events += self._call_started(place, item)
             block = self._items[place]
         events += self._rest_of_arguments(block, text_in(item.arguments))
-        events += self._end_call(block, limited=item.status == "incomplete")
+        events += self._end_call(block, limited=item.status == "incomplete", meta=call_meta(item))
         return events
 
-    def _end_call(self, block: _Block, *, limited: bool) -> _Events:
+    def _end_call(self, block: _Block, *, limited: bool, meta: Meta | None = None) -> _Events:
         self._items[block.place] = _NO_BLOCK
-        call = ended_call(block.call_id, block.name, block.text, block.index, limited=limited)
+        call = ended_call(block.call_id, block.name, block.text, block.index, limited=limited, meta=meta)
         return (ToolCallEnd(block.index, call),)
 
     # --- items and the whole ---
@@ -238,6 +240,8 @@ class ResponsesDecoder:
             events = self._end_open(place, limited=False)
             self._items[place] = self._open("thinking", place)
             return events
+        if item.type != "message":
+            self._items[place] = self._open("own", place)
         return ()
 
     def item_done(self, event: EventIn) -> _Events:
@@ -249,7 +253,16 @@ class ResponsesDecoder:
             return self._message_done(place, item)
         if item.type == "reasoning":
             return self._thinking_done(place, item, bytes(raw))
-        return self._call_done(place, item) if item.type == "function_call" else ()
+        if item.type == "function_call":
+            return self._call_done(place, item)
+        return self._own_done(place, item, bytes(raw))
+
+    def _own_done(self, place: _Place, item: ItemIn, raw: bytes) -> _Events:
+        """An item of the vendor's own: the reasoning before it is refused without it."""
+        block = self._being_made(place, "own") or self._open("own", place)
+        self._items[place] = _NO_BLOCK
+        kept: Meta = {"json": raw.replace(b"\n", b"").decode()}
+        return (PartEnd(block.index, UnknownPart(f"{self._vendor}.{text_in(item.type)}", kept)),)
 
     def _end_open(self, place: _Place, *, limited: bool) -> _Events:
         """The call that was streamed to this place, if the vendor has not ended it."""

@@ -16,7 +16,7 @@ import msgspec
 from gnomon.errors import BadRequest
 from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
-from gnomon.providers._responses_wire import ITEM, PHASE
+from gnomon.providers._responses_wire import CALL, ITEM, PHASE
 from gnomon.types.messages import (
     Audio,
     File,
@@ -43,6 +43,11 @@ _DETAILS = frozenset({"auto", "low", "high", "original"})
 _LONGEST_CALL_ID = 64
 _LONGEST_NAME = 64
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+# Refused by the vendor without the output of a tool that is none of ours.
+_AWAITS_AN_ANSWER = frozenset(
+    {"apply_patch_call", "computer_call", "custom_tool_call", "local_shell_call", "shell_call"}
+)
 
 _Item: TypeAlias = Meta | msgspec.Raw
 
@@ -90,7 +95,7 @@ class Items:
             case Thinking():
                 self._add_thinking(part, role)
             case UnknownPart():
-                self._leave_out_unknown(part)
+                self._add_own(part, role)
             case _:
                 self._content += self._media(part, role)
 
@@ -132,6 +137,15 @@ class Items:
             )
             return
         self._add_item(msgspec.Raw(item.encode()), role)
+
+    def _add_own(self, part: UnknownPart, role: Role) -> None:
+        """An item of the vendor's own goes back as it came, unless it waits for an answer of its own."""
+        item = part.data.get("json")
+        vendor, _, kind = part.kind.partition(".")
+        if vendor != self._vendor or not isinstance(item, str) or kind in _AWAITS_AN_ANSWER:
+            self._leave_out_unknown(part)
+        else:
+            self._add_item(msgspec.Raw(item.encode()), role)
 
     def _leave_out_unknown(self, part: UnknownPart) -> None:
         said = f"a part of the unknown kind {part.kind!r} was not sent"
@@ -211,7 +225,8 @@ def _call(call: ToolCall) -> Meta:
     }
     if call.truncated:
         made["status"] = "incomplete"
-    return made
+    more = call.meta.get(CALL)
+    return {**msgspec.json.decode(more, type=dict[str, object]), **made} if isinstance(more, str) else made
 
 
 def _call_id(given: str) -> str:

@@ -15,6 +15,7 @@ from gnomon.types.requests import Usage
 
 __all__ = [
     "ANNOTATIONS",
+    "CALL",
     "ITEM",
     "PHASE",
     "REFUSAL",
@@ -22,6 +23,7 @@ __all__ = [
     "ItemIn",
     "PieceIn",
     "ResponseIn",
+    "call_meta",
     "pieces_of",
     "read_event",
     "read_item",
@@ -36,6 +38,9 @@ __all__ = [
 
 ITEM = "item"
 """In the meta of a `Thinking`: the reasoning item, as the text it came in."""
+
+CALL = "openai_call"
+"""In the meta of a `ToolCall`: JSON text of what else the vendor says of it and wants back."""
 
 PHASE = "phase"
 """In the meta of a `Text`: whether it is commentary or the answer; the vendor wants it back."""
@@ -76,6 +81,8 @@ class ItemIn(msgspec.Struct, gc=False):
     call_id: object = None
     name: object = None
     arguments: object = None
+    namespace: object = None
+    caller: object = None
     phase: object = None
     encrypted_content: object = None
     content: object = None
@@ -142,6 +149,13 @@ def text_meta(item: ItemIn, piece: PieceIn) -> Meta:
     if piece.annotations:
         meta[ANNOTATIONS] = piece.annotations
     return meta
+
+
+def call_meta(item: ItemIn) -> Meta:
+    """Where a function stands, and who called it, if it was not the model."""
+    said = {"namespace": item.namespace, "caller": item.caller}
+    kept = {name: value for name, value in said.items() if value not in (None, {"type": "direct"})}
+    return {CALL: msgspec.json.encode(kept).decode()} if kept else {}
 
 
 def thinking_text(item: ItemIn) -> str:
