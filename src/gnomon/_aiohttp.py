@@ -36,6 +36,7 @@ from gnomon.errors import (
 __all__ = ["AiohttpTransport"]
 
 _KEEP_ALIVE_S = 15.0
+_CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
@@ -44,28 +45,37 @@ class AiohttpTransport:
 
     async def open(self, call: Outgoing) -> Incoming:
         session = await _pool(call.ca).session_for(self)
-        patience = asyncio.timeout(call.limits.first_byte_s)
-        stage = _Stage(patience, call.limits)
-        token = _stage.set(stage)
-        try:
-            async with patience:
-                response = await session.request(
-                    call.method,
-                    call.url,
-                    data=call.body or None,
-                    headers=call.headers,
-                    allow_redirects=False,
-                    proxy=call.proxy or _environment_proxy(call.url),
-                )
-        except Exception as error:
-            raise _why_not_opened(error, call, stage) from error
-        finally:
-            _stage.reset(token)
-        return _AiohttpIncoming(response)
+        while True:
+            stage = _Stage(asyncio.timeout(call.limits.first_byte_s), call.limits)
+            try:
+                return _AiohttpIncoming(await _requested(session, call, stage))
+            except Exception as error:
+                # A server may close a connection that it said it would keep; llama.cpp does after every
+                # stream. Nobody has answered on it, so the request goes out on the next one.
+                if stage.is_new or not isinstance(error, _CLOSED):
+                    raise _why_not_opened(error, call, stage) from error
 
     async def close(self) -> None:
         for pool in tuple(_pools.get(asyncio.get_running_loop(), {}).values()):
             await pool.leave(self)
+
+
+async def _requested(
+    session: aiohttp.ClientSession, call: Outgoing, stage: _Stage
+) -> aiohttp.ClientResponse:
+    token = _stage.set(stage)
+    try:
+        async with stage.patience:
+            return await session.request(
+                call.method,
+                call.url,
+                data=call.body or None,
+                headers=call.headers,
+                allow_redirects=False,
+                proxy=call.proxy or _environment_proxy(call.url),
+            )
+    finally:
+        _stage.reset(token)
 
 
 class _AiohttpIncoming:
@@ -100,15 +110,16 @@ class _AiohttpIncoming:
 class _Stage:
     """One timer for the first byte; where a connection has to be made first, it counts for that alone."""
 
-    __slots__ = ("_limits", "_patience", "connecting")
+    __slots__ = ("_limits", "connecting", "is_new", "patience")
 
     def __init__(self, patience: asyncio.Timeout, limits: Limits) -> None:
-        self._patience = patience
+        self.patience = patience
         self._limits = limits
         self.connecting = False
+        self.is_new = False  # the connection, as against one that was kept
 
     def connect(self) -> None:
-        self.connecting = True
+        self.connecting = self.is_new = True
         self._restart(self._limits.connect_s)
 
     def connected(self) -> None:
@@ -116,8 +127,8 @@ class _Stage:
         self._restart(self._limits.first_byte_s)
 
     def _restart(self, seconds: float) -> None:
-        if not self._patience.expired():
-            self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
+        if not self.patience.expired():
+            self.patience.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 _stage: ContextVar[_Stage] = ContextVar("gnomon_http_stage")

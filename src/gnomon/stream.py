@@ -15,7 +15,7 @@ A provider writes a generator of events; `Stream` reads it and promises the rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, get_args
 
@@ -189,14 +189,45 @@ async def _remainder(source: _Source) -> ProviderEvent | None:
     It may take a moment to let go of its connection. One that goes on reading, until
     the far end closes perhaps, is not waited for: the answer is complete.
     """
+    step = source.__anext__()
+    try:
+        waits_for = step.send(None)  # nearly all have nothing to wait for, and need no time limit
+    except StopAsyncIteration:
+        return None
+    except StopIteration as found:
+        return cast("ProviderEvent", found.value)
     patience = asyncio.timeout(GRACE_S)
     try:
         async with patience:
-            return await anext(source, None)
+            return await _Begun(step, waits_for)
+    except StopAsyncIteration:
+        return None
     except TimeoutError:
         if not patience.expired():
             raise  # the provider's own
         return None
+
+
+class _Begun:
+    """A step of a generator that has been begun, and goes on with what it waits for."""
+
+    def __init__(self, step: Any, waits_for: object) -> None:
+        self._step = step
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[object, object, ProviderEvent]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001 - it is passed on
+                go_on, given = self._step.throw, error
+            else:
+                go_on, given = self._step.send, sent
+            try:
+                waits_for = go_on(given)
+            except StopIteration as found:
+                return cast("ProviderEvent", found.value)
 
 
 class StreamFold:
@@ -416,7 +447,7 @@ def _check_arguments(call: ToolCall, streamed: str) -> None:
     if call.truncated:
         return
     try:
-        msgspec.json.decode(call.arguments)
+        msgspec.json.decode(call.arguments, type=msgspec.Raw)  # its form; a number may be too large for us
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         _broken("S5", f"the arguments of tool call {call.id!r} are not complete JSON: {error}")
 

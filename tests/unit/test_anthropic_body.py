@@ -562,7 +562,7 @@ def test_a_tool_may_be_chosen(choice: Any, said: Any) -> None:
     assert warnings == []
 
 
-@pytest.mark.parametrize("model", [MODEL, "claude-sonnet-5-5", "claude-fable-5-2", "something-newer"])
+@pytest.mark.parametrize("model", [MODEL, "claude-sonnet-5-5", "claude-fable-5-2", "claude-something-newer"])
 def test_where_no_tool_can_be_forced_that_is_said(model: str) -> None:
     body, warnings = sent(asked(tools=(WEATHER,), tool_choice="required"), model=model)
     assert body["tool_choice"] == {"type": "auto"}
@@ -677,7 +677,7 @@ def test_thinking_does_not_begin_between_calls_and_their_results() -> None:
     ("model", "most"),
     [(MODEL, 64_000), (OLD, 32_000), ("claude-3-7-sonnet-20250219", 16_000), ("claude-opus-4-1", 16_000),
      ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", 32_000), ("claude-opus-4-5@20251101", 32_000),
-     ("my-own-model", 32_000)],
+     ("my-own-model", 4_096), ("claude-of-tomorrow", 32_000)],
 )  # fmt: skip
 def test_there_is_always_a_limit_on_the_answer(model: str, most: int) -> None:
     assert sent(asked(), model=model)[0]["max_tokens"] == most

@@ -196,7 +196,7 @@ def test_the_thinking_of_another_is_left_out_with_a_warning(part: Thinking) -> N
     request = Request(messages=(Message.assistant(part, "So it is."), Message.user("Why?")))
     body, warnings = sent(request)
     assert body["input"] == [
-        {"role": "assistant", "content": "So it is."},
+        {"type": "message", "role": "assistant", "content": "So it is."},
         {"role": "user", "content": "Why?"},
     ]
     assert warnings == ["thinking_dropped"]
@@ -215,7 +215,7 @@ def test_an_answer_goes_back_without_ids_in_the_order_it_came() -> None:
     message = Message.assistant(own("a"), Text("Let me see.", {"phase": "commentary"}), own("b"), call)
     assert items(message, Message.tool(ToolResult.of(call, "Snow"))) == [
         {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "a"},
-        {"role": "assistant", "content": "Let me see.", "phase": "commentary"},
+        {"type": "message", "role": "assistant", "content": "Let me see.", "phase": "commentary"},
         {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "b"},
         {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": '{"city": "Oslo"}'},
         {"type": "function_call_output", "call_id": "call_1", "output": "Snow"},

@@ -163,6 +163,11 @@ def test_a_recursion_is_cut_off_where_there_is_none(dialect: Dialect) -> None:
     )
 
 
+def test_what_is_cut_off_takes_no_definitions_along() -> None:
+    schema = {"$ref": "#/$defs/X", "$defs": {"X": {"anyOf": [{"$ref": "#"}, TEXT]}}}
+    assert "$" not in json.dumps(compile_schema(schema, any_root(INLINE)).schema)
+
+
 def test_anthropic_keeps_a_reference_that_is_not_recursive() -> None:
     made, compiled = inner({"$ref": "#/$defs/A"}, ANTHROPIC_STRICT, A=closed(a=TEXT))
     assert made == {"$ref": "#/$defs/A"}

@@ -37,13 +37,26 @@ def split(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
     return [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
 
 
-LINES = st.sampled_from(
-    [
-        b'data: {"a":1}', b"data:x", b"data:  two spaces", b"data", b"data:", b": comment", b":", b"event: ping",
-        b"id: 7", b"retry: 10", b"database: no", "data: é😀".encode(), b"", b"", b"", b"event: error", b"data: [DONE]",
-        b" data: x", b"nonsense",
-    ]
-)  # fmt: skip
+PLAIN = [
+    b'data: {"a":1}',
+    b"data:x",
+    b"data:  two spaces",
+    b"data",
+    b"data:",
+    "data: é😀".encode(),
+    b"data: [DONE]",
+]
+OTHER = [
+    b": comment",
+    b":",
+    b"event: ping",
+    b"event: error",
+    b"id: 7",
+    b"retry: 10",
+    b"database: no",
+    b" data: x",
+]
+LINES = st.sampled_from([*PLAIN, *OTHER, b"nonsense", b"", b"", b""])
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 

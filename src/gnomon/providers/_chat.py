@@ -118,6 +118,8 @@ class _PureChunk(msgspec.Struct, gc=False):
 
 _decode_pure = msgspec.json.Decoder(_PureChunk).decode
 
+_LAST = b"[DONE]"
+
 _Events: TypeAlias = Sequence[ProviderEvent]
 
 
@@ -154,6 +156,8 @@ class ChatDecoder:
                 return (TextDelta(self._text, text),) if text else ()
             except (msgspec.DecodeError, UnicodeError):
                 self._pure = False
+        if data == _LAST:
+            return self._complete()
         try:
             chunk = _decode(data)
         except msgspec.ValidationError:
@@ -172,7 +176,7 @@ class ChatDecoder:
 
     def _odd(self, data: bytes) -> _Events:
         """Not a chunk: the mark of the end, or a complaint in a form of its own."""
-        if data.strip() == b"[DONE]":
+        if data.strip() == _LAST:
             return self._complete()
         said: object = msgspec.json.decode(data)
         if isinstance(said, dict) and _is_complaint(cast(Meta, said)):

@@ -55,6 +55,8 @@ def _inner(fields: Meta, name: str) -> Meta:
 
 def _count(fields: Meta, name: str) -> int | None:
     found = fields.get(name)
+    if type(found) is int or found is None:
+        return found
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     return int(found)

@@ -296,7 +296,7 @@ def _set_sampling(
     named = ", ".join(given)
     if not family.sampling:
         remarks.add("sampling", f"{model} takes no {named}: not sent")
-    elif ways.version >= LATEST_VERSION:
+    elif ways.version >= LATEST_VERSION and not family.always_sampling:
         remarks.add(
             "sampling",
             f"version {ways.version} of anthropic's API takes no {named}: not sent (2023-06-01 does)",

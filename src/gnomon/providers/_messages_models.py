@@ -36,14 +36,21 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the last message may be the beginning of the answer."""
     sampling: bool = False
     """Whether temperature, top_p and top_k are taken, by the version of the API that has them."""
+    always_sampling: bool = False
+    """Whether they are taken by any version."""
     most_tokens: int = 128_000
     """The largest `max_tokens`."""
     usual_tokens: int = 64_000
     """`max_tokens` when the request does not say; thinking counts as well."""
 
 
-# Models that are not known here are taken to be newer: what the newest refuse is not sent.
+# A Claude that is not known here is taken to be newer: what the newest refuse is not sent. A model of
+# somebody else's, behind a server that speaks this wire, gets what it is asked for.
 _NEWEST = Family(usual_tokens=32_000)
+_FOREIGN = Family(
+    thinks="budget", effort=False, off="disabled", forced_tools=True, system_messages=False, prefill=True,
+    sampling=True, always_sampling=True, usual_tokens=4_096,
+)  # fmt: skip
 _ALWAYS = Family()
 _FIFTH = Family(off="disabled", forced_tools=True)
 _EARLIER = msgspec.structs.replace(_FIFTH, system_messages=False)
@@ -84,7 +91,7 @@ def family_of(model: str) -> Family:
     """By the name, in whatever stands around it: a date, a region, the name of a cloud."""
     found = _NAME.search(model)
     if found is None:
-        return _NEWEST
+        return _NEWEST if "claude" in model else _FOREIGN
     version = "-".join(part for part in found.groups() if part)
     if version in _FAMILIES:
         return _FAMILIES[version]

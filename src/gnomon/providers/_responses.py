@@ -49,7 +49,7 @@ from gnomon.types.requests import StopReason
 __all__ = ["ResponsesDecoder"]
 
 _Events: TypeAlias = Sequence[ProviderEvent]
-_Place: TypeAlias = int | None
+_Place: TypeAlias = int | str | None
 
 
 class _Block:
@@ -97,8 +97,9 @@ class ResponsesDecoder:
             return ()
         if event.type == "response.output_text.delta":
             block, delta = self._latest, event.delta
-            if block.part != event.content_index or block.place != event.output_index:
-                block = self._latest = self._text_at(event.output_index, event.content_index)
+            place = event.output_index if event.output_index is not None else _place_of(event)
+            if block.part != event.content_index or block.place != place:
+                block = self._latest = self._text_at(place, event.content_index)
             if not isinstance(delta, str) or not delta:
                 return ()
             block.pieces.append(delta)
@@ -117,13 +118,13 @@ class ResponsesDecoder:
 
     def refused(self, event: EventIn) -> _Events:
         self._refused = True
-        block = self._text_at(event.output_index, event.content_index)
+        block = self._text_at(_place_of(event), event.content_index)
         return self._more_text(block, text_in(event.delta))
 
     def part_added(self, event: EventIn) -> _Events:
         """Opens the block, so that the order is that of the vendor's parts."""
         if read_piece(event.part).type in ("output_text", "refusal"):
-            self._text_at(event.output_index, event.content_index)
+            self._text_at(_place_of(event), event.content_index)
         return ()
 
     def _text_at(self, place: _Place, part: _Place) -> _Block:
@@ -158,7 +159,7 @@ class ResponsesDecoder:
 
     def thought(self, event: EventIn) -> _Events:
         """A piece of a summary, or of the thinking itself; an empty line stands between two parts."""
-        text, place = text_in(event.delta), event.output_index
+        text, place = text_in(event.delta), _place_of(event)
         block = self._being_made(place, "thinking")
         if block is None:
             block = self._items[place] = self._open("thinking", place)
@@ -189,12 +190,12 @@ class ResponsesDecoder:
     # --- calls ---
 
     def called(self, event: EventIn) -> _Events:
-        block = self._being_made(event.output_index, "call")
+        block = self._being_made(_place_of(event), "call")
         # A call whose start was not told of comes whole at its end.
         return self._more_arguments(block, text_in(event.delta)) if block is not None else ()
 
     def arguments_done(self, event: EventIn) -> _Events:
-        block = self._being_made(event.output_index, "call")
+        block = self._being_made(_place_of(event), "call")
         return self._rest_of_arguments(block, text_in(event.arguments)) if block is not None else ()
 
     def _call_started(self, place: _Place, item: ItemIn) -> _Events:
@@ -233,7 +234,7 @@ class ResponsesDecoder:
     # --- items and the whole ---
 
     def item_added(self, event: EventIn) -> _Events:
-        item, place = read_item(event.item), event.output_index
+        item, place = read_item(event.item), _place_of(event)
         if item.type == "function_call":
             return (*self._end_open(place, limited=False), *self._call_started(place, item))
         if item.type == "reasoning":
@@ -245,7 +246,7 @@ class ResponsesDecoder:
         return ()
 
     def item_done(self, event: EventIn) -> _Events:
-        return self._item_done(event.output_index, event.item)
+        return self._item_done(_place_of(event), event.item)
 
     def _item_done(self, place: _Place, raw: msgspec.Raw) -> _Events:
         item = read_item(raw)
@@ -327,6 +328,13 @@ _HANDLERS: dict[str | None, Callable[[ResponsesDecoder, EventIn], _Events]] = {
 _KNOWN = {"response.output_text.delta", *_HANDLERS}
 
 _STOPPED: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "content_filter"}
+
+
+def _place_of(event: EventIn) -> _Place:
+    """Where the item stands; its id, from a server that does not number them, as llama.cpp does not."""
+    if event.output_index is not None:
+        return event.output_index
+    return text_in(event.item_id) or text_in(read_item(event.item).id) or 0
 
 
 def _without_type(data: bytes) -> dict[str, object]:

@@ -70,7 +70,8 @@ class Items:
             if len(parts) == 1 and type(parts[0]) is Text and message.role != "tool":
                 text = parts[0]
                 if text.text and not text.meta and message.name is None:
-                    made.append({"role": message.role, "content": text.text})
+                    said: Meta = {"role": message.role, "content": text.text}
+                    made.append(_answered(said) if message.role == "assistant" else said)
                     continue
             self._add(message)
         return made
@@ -123,7 +124,7 @@ class Items:
         if role != "assistant":
             self._content.append({"type": "input_text", "text": part.text})
             return
-        said: Meta = {"role": "assistant", "content": part.text}
+        said = _answered({"role": "assistant", "content": part.text})
         if isinstance(phase := part.meta.get(PHASE), str):
             said["phase"] = phase
         self._add_item(said, role)
@@ -214,6 +215,11 @@ class Items:
             )
         self._notes.add("dropped", "{vendor} takes no audio here: some in an earlier message was not sent")
         return []
+
+
+def _answered(message: Meta) -> Meta:
+    """An answer of the model, named as a message: llama.cpp knows it by that alone."""
+    return {"type": "message", **message}
 
 
 def _call(call: ToolCall) -> Meta:

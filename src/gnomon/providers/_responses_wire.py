@@ -57,7 +57,8 @@ _ABSENT = msgspec.Raw(b"null")
 class EventIn(msgspec.Struct, gc=False):
     type: str | None = None
     delta: object = None
-    output_index: int | None = 0
+    output_index: int | None = None
+    item_id: object = None
     content_index: int | None = 0
     summary_index: int | None = 0
     arguments: object = None
@@ -77,6 +78,7 @@ class PieceIn(msgspec.Struct, gc=False):
 
 class ItemIn(msgspec.Struct, gc=False):
     type: object = None
+    id: object = None
     status: object = None
     call_id: object = None
     name: object = None

@@ -47,7 +47,7 @@ class InlineWalk(Walk):
         if isinstance(reduced, bool):
             return {} if reduced else None
         if self.is_cut(reduced):
-            told = {key: value for key, value in reduced.items() if key in NEUTRAL}
+            told = {key: value for key, value in reduced.items() if key in NEUTRAL - SCAFFOLDING}
             return {**self.stand_in(at, tuple(cast("list[str]", reduced["type"]))), **told}
         made: Schema = {}
         for key, value in reduced.items():
