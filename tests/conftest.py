@@ -19,6 +19,8 @@ from collections.abc import Callable
 import hypothesis
 import pytest
 
+import counted
+
 SEED = os.environ.get("GNOMON_TEST_SEED", "")
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 
@@ -113,3 +115,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         test = getattr(item, "obj", None)
         if getattr(test, "is_hypothesis_test", False):
             hypothesis.seed(SEED)(getattr(test, "__func__", test))
+
+
+# --- how much was counted -----------------------------------------------------
+# With xdist the tests run in workers; each tells what it counted to the process that prints.
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["exchanges"], output["notes"] = dict(counted.exchanges), dict(counted.notes)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    output = getattr(node, "workeroutput", {})
+    counted.exchanges.update(output.get("exchanges", {}))
+    counted.notes.update(output.get("notes", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name, what in sorted(counted.notes.items()):
+        terminalreporter.write_line(f"recorded traffic, {name}: {what}")
+    if counted.exchanges:
+        counts = ", ".join(f"{count} by {who}" for who, count in sorted(counted.exchanges.items()))
+        terminalreporter.write_line(f"exchanges with real llama.cpp servers: {counts}")

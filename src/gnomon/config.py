@@ -327,6 +327,8 @@ def _checked(layer: _Layer) -> _Table:
             if _is_slip(name):
                 raise _unknown((name,), layer)  # trust would not make it a key
             raise _not_trusted(layer, _first_under((name,), value), "may be set")
+        if not layer.trusted and name == "model" and _names_weights(value):
+            raise _not_trusted(layer, (name,), "may name a file of weights")
         match name:
             case "budget":
                 table[name] = {
@@ -339,6 +341,14 @@ def _checked(layer: _Layer) -> _Table:
             case _:
                 table[name] = _value((name,), value, layer)
     return table
+
+
+def _names_weights(model: object) -> bool:
+    """Whether it is `local:` with a path: a file that came with the folder would meet a native parser."""
+    if not isinstance(model, str):
+        return False
+    name = model.strip()
+    return name.startswith(("local:", "local/")) and any(mark in name[6:] for mark in ("/", "\\", ".", "~"))
 
 
 def _items(key: _Key, value: object, layer: _Layer) -> Iterable[tuple[str, object]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +15,8 @@ import pytest
 from llama_servers import CannotStart, LlamaServer, running, smollm2_weights
 from real_asking import KEY
 
-_exchanges: Counter[str] = Counter()
+import counted
+
 _KEYS = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -89,7 +89,7 @@ def _served(
                 pytest.fail(f"no server for {kind}: {reason}", pytrace=False)
             pytest.skip(f"no server for {kind}: {reason}")
         yield server
-        _exchanges.update(server.exchanges)
+        counted.exchanges.update(server.exchanges)
 
 
 def _random_weights(folder: Path) -> Path:
@@ -107,24 +107,3 @@ def _watched(server: LlamaServer) -> Iterator[LlamaServer]:
     yield server
     if (how := server.died()) is not None:
         pytest.fail(how, pytrace=False)
-
-
-# --- how much was asked -------------------------------------------------------
-# With xdist the servers live in the workers; each tells its number to the process that prints.
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["real_exchanges"] = dict(_exchanges)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node) -> None:
-    _exchanges.update(getattr(node, "workeroutput", {}).get("real_exchanges", {}))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _exchanges:
-        counts = ", ".join(f"{count} by {who}" for who, count in sorted(_exchanges.items()))
-        terminalreporter.write_line(f"exchanges with real llama.cpp servers: {counts}")

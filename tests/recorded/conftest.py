@@ -10,7 +10,8 @@ import pytest
 from cassettes import Exchange, exchanges_in
 from sdists import fetched_or_ended
 
-_counts: dict[str, str] = {}
+import counted
+
 _SETTINGS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -42,27 +43,7 @@ def recordings(pytestconfig: pytest.Config) -> list[Exchange]:
     return [exchange for name, path in archives.items() for exchange in exchanges_in(path, name)]
 
 
-# --- how much there was -----------------------------------------------------------
-# With xdist the tests run in workers; each tells what it counted to the process that prints.
-
-
 @pytest.fixture
 def counts() -> dict[str, str]:
     """What a test has counted, by name: shown at the end of the run."""
-    return _counts
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["recorded"] = dict(_counts)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node) -> None:
-    _counts.update(getattr(node, "workeroutput", {}).get("recorded", {}))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for name, what in sorted(_counts.items()):
-        terminalreporter.write_line(f"recorded traffic, {name}: {what}")
+    return counted.notes

@@ -808,6 +808,21 @@ def test_an_untrusted_project_may_set_nothing_else(place: Place, text: str, key:
     assert load(env=place.env, cwd=place.project, use_project=False).config == Config()
 
 
+WEIGHTS = ["local:evil.gguf", "local:./evil.gguf", "local/../evil", " local:~/w", "local:a\\\\b"]
+
+
+@pytest.mark.parametrize("model", WEIGHTS)
+def test_an_untrusted_project_may_name_no_file_of_weights(place: Place, model: str) -> None:
+    place.set_project(f'model = "{model}"')
+    assert "may name a file of weights only in a trusted folder" in fails(place.load, NotTrusted)
+
+
+@pytest.mark.parametrize("model", ["local", "local:smollm2-135m", "openrouter:meta/llama-4.1", "locally:a/b"])
+def test_an_untrusted_project_may_name_any_other_model(place: Place, model: str) -> None:
+    place.set_project(f'model = "{model}"')
+    assert place.load().config.model == model
+
+
 @pytest.mark.parametrize(
     "text", ['system = "a ${HOME}"', 'tools = ["${HOME}"]', 'model = "${UNSET}"', 'output = "${"']
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -163,6 +165,25 @@ def test_a_recursion_is_cut_off_where_there_is_none(dialect: Dialect) -> None:
     )
 
 
+def test_a_constraint_beside_a_recursive_reference_holds_once_and_is_then_lost() -> None:
+    tree = closed(
+        v={"type": "integer"}, left={"anyOf": [{"$ref": "#/$defs/T", "maxProperties": 2}, {"type": "null"}]}
+    )
+    made, compiled = inner({"$ref": "#/$defs/T"}, OPENAI_STRICT, T=tree)
+    assert made == {"$ref": "#/$defs/T"}
+    assert any(
+        "'maxProperties' beside a recursive reference cannot be expressed" in said for said in compiled.lost
+    )
+    assert list(refusals(compiled.schema, OPENAI_STRICT)) == []
+
+
+def test_a_dynamic_reference_cannot_be_followed() -> None:
+    assert "the reference '#node' cannot be followed and is not sent" in lost(
+        {"$dynamicRef": "#node"}, INLINE
+    )
+    assert "'$dynamicRef' cannot be expressed" in lost({"$dynamicRef": "#node"}, OPENAI_STRICT)
+
+
 def test_what_is_cut_off_takes_no_definitions_along() -> None:
     schema = {"$ref": "#/$defs/X", "$defs": {"X": {"anyOf": [{"$ref": "#"}, TEXT]}}}
     assert "$" not in json.dumps(compile_schema(schema, any_root(INLINE)).schema)
@@ -267,6 +288,75 @@ def test_an_object_is_not_closed_over_properties_that_only_a_branch_names() -> N
         "properties": {"a": TEXT, "b": TEXT},
     }
     assert compiled.exact
+
+
+def test_what_two_parts_say_of_further_properties_holds_together() -> None:
+    parts = [
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"additionalProperties": {"minimum": 1}},
+    ]
+    made, compiled = inner({"allOf": parts}, INLINE)
+    assert made == {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}}
+    assert compiled.exact
+
+
+def test_a_part_that_is_closed_for_itself_stays_a_part() -> None:
+    parts = [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}, "unevaluatedProperties": False}]
+    made, compiled = inner({"allOf": parts}, INLINE)
+    assert made == {"allOf": parts}
+    assert compiled.exact
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        ([{"multipleOf": 4}, {"multipleOf": 6}], {"multipleOf": 12}),
+        ([{"uniqueItems": False}, {"uniqueItems": True}], {"uniqueItems": True}),
+        ([{"items": {"minimum": 1}}, {"items": {"maximum": 2}}], {"items": {"minimum": 1, "maximum": 2}}),
+        ([{"required": ["a", "b"]}, {"required": ["b", "c"]}], {"required": ["a", "b", "c"]}),
+        (
+            [{"properties": {"a": TEXT}}, {"properties": {"a": {"minLength": 1}}}],
+            {"properties": {"a": {"type": "string", "minLength": 1}}},
+        ),
+        (
+            [{"patternProperties": {"^a": TEXT}}, {"patternProperties": {"^b": TEXT}}],
+            {"patternProperties": {"^a": TEXT, "^b": TEXT}},
+        ),
+        ([{"enum": [1, 2]}, {"enum": [2, 3]}, {"const": 2}], {"enum": [2]}),
+        ([True, {"type": ["string", "integer"]}, {"type": ["number", "null"]}], {"type": "integer"}),
+        ([{"title": "first"}, {"title": "second"}], {"title": "first"}),
+    ],
+)
+def test_parts_are_put_together_word_by_word(parts: list[Any], whole: Json) -> None:
+    made, compiled = inner({"allOf": parts}, INLINE)
+    assert made == whole
+    assert compiled.exact
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"items": TEXT}, {"prefixItems": [TEXT]}],
+        [{"multipleOf": 0.5}, {"multipleOf": 0.3}],
+        [{"format": "date"}, {"format": "time"}],
+        [{"not": {"enum": [1]}}, {"not": {"enum": [2]}}],
+        [{"patternProperties": {"^a": TEXT}}, {"properties": {"a": TEXT}, "additionalProperties": False}],
+    ],
+)
+def test_parts_that_do_not_go_together_stay_apart(parts: list[Any]) -> None:
+    made, compiled = inner({"allOf": parts}, INLINE)
+    assert made == {"allOf": parts}
+    assert compiled.exact
+    assert "is said differently" in lost({"allOf": parts}, OPENAI_STRICT)
+
+
+@pytest.mark.parametrize(
+    "parts", [[TEXT, {"type": "integer"}], [{"enum": [1]}, {"enum": [True]}], [TEXT, False]]
+)
+def test_parts_that_exclude_one_another_leave_nothing(parts: list[Any]) -> None:
+    assert compile_schema(closed(x={"allOf": parts}), INLINE).schema["properties"] == {"x": False}
+    assert "there is nothing that could be sent here" in lost({"allOf": parts}, OPENAI_STRICT)
+    assert compile_schema(closed([], x={"allOf": parts}), OPENAI_STRICT).schema == closed()
 
 
 def test_parts_that_contradict_one_another_are_told_of() -> None:
@@ -484,6 +574,15 @@ def test_a_tuple_becomes_a_list_of_what_may_stand_in_it() -> None:
     assert inner(old, OPENAI_STRICT)[0] == made
 
 
+def test_what_follows_a_tuple_may_stand_in_the_list_too() -> None:
+    made, _ = inner({"type": "array", "prefixItems": [TEXT], "items": {"type": "integer"}}, OPENAI_STRICT)
+    assert made == {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer"}]}}
+
+
+def test_a_type_that_there_is_not_is_lost() -> None:
+    assert "properties/x: there is no type 'any'; it is not sent" in lost({"type": "any"}, OPENAI_STRICT)
+
+
 def test_a_list_that_may_hold_nothing_is_empty() -> None:
     made, compiled = inner({"type": "array", "items": False}, OPENAI_STRICT)
     assert made["maxItems"] == 0
@@ -638,6 +737,10 @@ HOSTILE: dict[str, Json] = {
             for n in range(40)
         },
     },
+    "a bomb of long names": {
+        **closed(x=R["l0"]),
+        "$defs": {f"l{n}": closed(**{"a" * 50_000: R[f"l{n + 1}"], "b": R[f"l{n + 1}"]}) for n in range(12)},
+    },
     "references in a ring": {**closed(x=R["l0"]), "$defs": {"l0": R["l1"], "l1": R["l0"]}},
     "a described ring": {
         **closed(x=R["l0"]),
@@ -658,6 +761,10 @@ HOSTILE: dict[str, Json] = {
     "a long chain": {
         **closed(x={"$ref": "#/$defs/l0"}),
         "$defs": {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}, {"minimum": n}]} for n in range(2000)},
+    },
+    "references on and on": {
+        **closed(x={"$ref": "#/$defs/l0"}),
+        "$defs": {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}], "title": f"{n}"} for n in range(90)},
     },
     "no schema at all": {
         "type": 5,
@@ -725,6 +832,18 @@ def doubled() -> Json:
 def test_what_is_no_json_or_far_too_much_is_invalid_input(compiler: Any, schema: Any) -> None:
     with pytest.raises(InvalidInput, match="the schema cannot be used"):
         compiler(schema, PLAIN)
+
+
+def test_a_stack_that_is_nearly_full_is_no_recursion_error() -> None:
+    def below(levels: int) -> None:
+        if levels:
+            below(levels - 1)
+        else:
+            compile_schema(HOSTILE["a deep list"], OPENAI_STRICT)
+
+    left = sys.getrecursionlimit() - len(inspect.stack(0))
+    with pytest.raises(InvalidInput, match="it is too deep"):
+        below(left - 100)
 
 
 # Remembering
