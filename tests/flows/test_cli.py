@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from command import GNOMON, PROMPTLY_S, Gnomon, failed_in_one_line, in_terminal
 
 from gnomon.cli.render import TextRenderer
 from gnomon.cli.screen import Screen
@@ -39,74 +40,8 @@ from gnomon.types.events import (
 )
 from gnomon.types.messages import ToolCall, ToolResult
 
-GNOMON = [sys.executable, "-m", "gnomon"]
 QUESTION = "what is 12*(3+4)?"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
-PROMPTLY_S = 30.0  # a loaded machine is slow, a hanging command is slower
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    """A user who has never run gnomon, whatever the developer has set."""
-    home = tmp_path / "home"
-    home.mkdir()
-    return {
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / "config"),
-        "XDG_STATE_HOME": str(home / "state"),
-    }
-
-
-class Gnomon:
-    """Runs the command in a folder of its own."""
-
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.env = dict(env)
-
-    def __call__(
-        self, *arguments: str | bytes, stdin: bytes | None = None, **extra_env: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-        return subprocess.run(
-            [*GNOMON, *arguments],
-            cwd=self.folder,
-            env=self.env | extra_env,
-            capture_output=True,
-            timeout=PROMPTLY_S,
-            check=False,
-            **given,
-        )
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*GNOMON, *arguments],
-            cwd=self.folder,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-
-@pytest.fixture
-def gnomon(tmp_path: Path, env: dict[str, str]) -> Gnomon:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return Gnomon(folder, env)
-
-
-def failed_in_one_line(done: subprocess.CompletedProcess[bytes], code: int, *said: str) -> None:
-    """The promise for every failure: its exit code, one line that says it, nothing on stdout."""
-    error = done.stderr.decode()
-    assert done.returncode == code, error
-    assert re.fullmatch(r"gnomon: error: [^\n]+\n", error), error
-    assert "Traceback" not in error
-    for words in said:
-        assert words in error
-    assert done.stdout == b""
 
 
 # --- an answer ----------------------------------------------------------------
@@ -123,15 +58,6 @@ def test_the_answer_is_on_stdout_and_everything_else_on_stderr(gnomon: Gnomon) -
     assert "calculate" not in out.splitlines()[0] or "→" not in out
     assert re.search(r"^demo:\S+ · .*tokens.* · [\d.]+ s$", err, re.MULTILINE)
     assert "\x1b" not in out + err
-
-
-def test_without_a_model_the_demo_answers_and_one_line_says_so(gnomon: Gnomon) -> None:
-    unchosen = gnomon(QUESTION).stderr.decode()
-    assert (
-        len(re.findall(r"^gnomon: no model is chosen, so the built-in demo answers.*$", unchosen, re.M)) == 1
-    )
-    assert b"no model is chosen" not in gnomon("-m", "demo", QUESTION).stderr
-    assert b"no model is chosen" not in gnomon(QUESTION, GNOMON_MODEL="demo").stderr
 
 
 def test_quiet_leaves_stderr_empty(gnomon: Gnomon) -> None:
@@ -441,41 +367,14 @@ def test_attachments_are_what_their_content_says(gnomon: Gnomon) -> None:
 # --- at a terminal ------------------------------------------------------------------------
 
 
-def _in_terminal(gnomon: Gnomon, *arguments: str, **extra_env: str) -> tuple[int, str]:
-    """What a person sees: stdin, stdout and stderr are one terminal."""
-    main, terminal = pty.openpty()
-    environment = gnomon.env | {"TERM": "xterm", "COLUMNS": "80", **extra_env}
-    process = subprocess.Popen(
-        [*GNOMON, *arguments],
-        cwd=gnomon.folder,
-        env=environment,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-    )
-    os.close(terminal)
-    seen = b""
-    deadline = time.monotonic() + PROMPTLY_S
-    while select.select([main], [], [], max(0, deadline - time.monotonic()))[0]:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(main)
-    return process.wait(timeout=PROMPTLY_S), seen.decode().replace("\r\n", "\n")
-
-
 def test_a_bare_gnomon_at_a_terminal_shows_its_help(gnomon: Gnomon) -> None:
-    code, seen = _in_terminal(gnomon)
+    code, seen = in_terminal(gnomon)
     assert code == 0
     assert seen.startswith("Usage: gnomon ")
 
 
 def test_notes_are_dim_and_on_lines_of_their_own(gnomon: Gnomon) -> None:
-    code, seen = _in_terminal(gnomon, "-m", "demo", QUESTION)
+    code, seen = in_terminal(gnomon, "-m", "demo", QUESTION)
     assert code == 0
     assert "\x1b[2m" in seen
     plain = re.sub(r"\x1b\[\d+m", "", seen).splitlines()
@@ -485,7 +384,7 @@ def test_notes_are_dim_and_on_lines_of_their_own(gnomon: Gnomon) -> None:
 
 @pytest.mark.parametrize("plain", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_terminal_without_colour_gets_none(gnomon: Gnomon, plain: dict[str, str]) -> None:
-    code, seen = _in_terminal(gnomon, "-m", "demo", QUESTION, **plain)
+    code, seen = in_terminal(gnomon, "-m", "demo", QUESTION, **plain)
     assert code == 0
     assert "\x1b" not in seen
 
@@ -586,7 +485,8 @@ def test_doctor_names_what_it_found_and_never_a_key(gnomon: Gnomon) -> None:
     }
     text = gnomon("doctor", **keys).stdout.decode()
     told = json.loads(gnomon("doctor", "--output", "json", **keys).stdout)
-    for title in ("Versions", "Model", "Config", "API keys", "Local model servers", "Sandboxes", "Stores"):
+    titles = ("Versions", "Model", "Config", "API keys", "Local model", "Local model servers", "Sandboxes")
+    for title in (*titles, "Stores"):
         assert title in text.splitlines()
     assert re.search(r"^  OPENAI_API_KEY +set", text, re.MULTILINE)
     assert re.search(r"^  XAI_API_KEY +set", text, re.MULTILINE)
@@ -614,7 +514,9 @@ def test_doctor_sees_a_server_that_answers(gnomon: Gnomon) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         text = gnomon("doctor", OLLAMA_HOST=f"localhost:{port}").stdout.decode()
-    assert re.search(rf"^  Ollama +a server answers on port {port}$", text, re.MULTILINE)
+    assert re.search(
+        rf"^  Ollama +a server answers on port {port}, but not with a list of models$", text, re.MULTILINE
+    )
     gone = gnomon("doctor", OLLAMA_HOST=f"localhost:{port}").stdout.decode()
     assert re.search(rf"^  Ollama +nothing answers on port {port}$", gone, re.MULTILINE)
 
@@ -623,6 +525,7 @@ def test_doctor_shows_which_file_sets_what_and_a_broken_one_in_its_place(gnomon:
     (gnomon.folder / ".gnomon").mkdir()
     file = gnomon.folder / ".gnomon" / "config.toml"
     file.write_text("model = 'demo'\n[budget]\nrounds = 3\n")
+    del gnomon.env["GNOMON_MODEL"]  # which is stronger
     text = gnomon("doctor").stdout.decode()
     assert re.search(rf"^  demo +chosen by {re.escape(str(file))}$", text, re.MULTILINE)
     assert re.search(r"^  project +.*not trusted.*sets model, budget\.rounds$", text, re.MULTILINE)
@@ -675,7 +578,9 @@ def test_trust_finds_the_project_from_below(gnomon: Gnomon) -> None:
 # --- help and its price --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["doctor", "--help"], ["trust", "-h"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["doctor", "--help"], ["trust", "-h"], ["models", "--help"]]
+)
 def test_help_fits_a_screen_and_ends_with_examples(gnomon: Gnomon, arguments: list[str]) -> None:
     lines = gnomon(*arguments).stdout.decode().splitlines()
     assert len(lines) <= 23

@@ -1,4 +1,4 @@
-"""`make run` shows a real agent: its answer is made from what the tool returned."""
+"""`make run` shows a real agent, whose answer is made from what the tool returned, and then a real model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from gnomon.providers._local_weights import INSTALL, bundled_path, engine_installed
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -37,18 +39,17 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
 
 
-def _command() -> list[str]:
-    """What `make run` runs, taken from the Makefile: the last line of the recipe."""
+def _commands() -> list[list[str]]:
+    """What `make run` runs, taken from the Makefile: the arguments of each `gnomon` in its recipe."""
     recipe = re.search(r"^run:.*\n((?:\t.*\n)+)", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
-    command = shlex.split(recipe[1].splitlines()[-1].strip().removeprefix("@"))
-    assert command[0].endswith("/gnomon")
-    return command
+    found = re.findall(r"\$\(BIN\)/gnomon (.+)", recipe[1])
+    return [shlex.split(arguments) for arguments in found]
 
 
-def _answer(program: list[str], tmp_path: Path, env: dict[str, str]) -> str:
+def _answer(program: list[str], tmp_path: Path, env: dict[str, str], *, at: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, *program, *_command()[1:]],
+        [sys.executable, *program, *_commands()[at]],
         cwd=tmp_path,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -71,3 +72,58 @@ def test_the_answer_changes_when_the_result_of_the_tool_changes(tmp_path: Path, 
     answer = _answer([str(script)], tmp_path, env)
     assert nonce in answer
     assert "84" not in answer
+
+
+@pytest.mark.skipif(not (engine_installed() and bundled_path()), reason=f"needs gnomon[local] and: {INSTALL}")
+def test_it_ends_with_an_answer_of_a_real_model(tmp_path: Path, env: dict[str, str]) -> None:
+    arguments = _commands()[-1]
+    assert arguments[:2] == ["-m", "local"]
+    assert len(_answer(["-m", "gnomon"], tmp_path, env, at=-1).split()) > 3
+
+
+# --- the recipe itself, in a tree of its own --------------------------------------
+
+
+def _tree(tmp_path: Path, *, installs: bool) -> Path:
+    """The Makefile with a `.venv` whose programs only say how they were called."""
+    tree = tmp_path / "tree"
+    programs = tree / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (tree / "Makefile").write_text((REPOSITORY / "Makefile").read_text())
+    for name in ("requirements.lock", "requirements-local.lock", "pyproject.toml"):
+        (tree / name).write_text("")
+    for stamp in (".created", ".runtime"):
+        (tree / ".venv" / stamp).write_text("")
+    for name, code in (("gnomon", 0), ("python", 0 if installs else 1)):
+        said = 'echo "$0 $@"' if name == "gnomon" else "echo no space left on device >&2"
+        (programs / name).write_text(f"#!/bin/sh\n{said}\nexit {code}\n")
+        (programs / name).chmod(0o755)
+    return tree
+
+
+def _make_run(tree: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "run"], cwd=tree, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_local_model_is_installed_once_and_asked_last(tmp_path: Path, env: dict[str, str]) -> None:
+    tree = _tree(tmp_path, installs=True)
+    first, second = _make_run(tree, env), _make_run(tree, env)
+    assert first.returncode == second.returncode == 0, first.stderr
+    for done in (first, second):
+        assert "gnomon -m demo " in done.stdout
+        assert "/gnomon -m local " in done.stdout.splitlines()[-1]
+    assert "installing a small model" in first.stdout
+    assert "installing" not in second.stdout
+
+
+def test_without_room_or_network_it_says_so_in_one_line_and_goes_on(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    done = _make_run(_tree(tmp_path, installs=False), env)
+    assert done.returncode == 0
+    assert "/gnomon -m demo " in done.stdout
+    assert "-m local" not in done.stdout
+    assert re.search(r"not installed, so there is no local model: see \S+local\.log$", done.stdout.strip())
+    assert done.stderr == ""

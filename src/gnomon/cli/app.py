@@ -19,6 +19,7 @@ from gnomon.cli.command import CONTEXT, Command
 __all__ = ["COMMANDS", "prompt_command", "run"]
 
 COMMANDS = {
+    "models": ("gnomon.cli.models:models", "List the models of a provider, or of all that are ready."),
     "doctor": ("gnomon.cli.doctor:doctor", "Show what was found: models, keys, servers, stores."),
     "trust": ("gnomon.cli.trust:trust", "Let this folder's config set addresses, keys and commands."),
 }
@@ -139,6 +140,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
+    hidden=True,  # everybody tries it
     callback=_show_version,
     help="Show the version.",
 )

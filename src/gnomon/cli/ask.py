@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import msgspec
 
 from gnomon import config, registry
 from gnomon.agent import Agent
+from gnomon.cli.choice import DEMO, Choice, chosen
 from gnomon.cli.problems import BUDGET, report
 from gnomon.cli.prompt import compose, piped_text, spoken
 from gnomon.cli.render import renderer
@@ -24,12 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "ask", "flags"]
 
-_EMBEDDED = "demo"
-_EMBEDDED_TOOLS = ("calculate", "now")
-_NO_MODEL = (
-    "no model is chosen, so the built-in demo answers: it is not an AI"
-    " (choose one with -m PROVIDER:MODEL or GNOMON_MODEL; see: gnomon doctor)"
-)
+_DEMO_TOOLS = ("calculate", "now")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +51,10 @@ def ask(question: Question) -> int:
     try:
         loaded = config.load(flags=flags(question), use_project=not question.no_project).config
         show = renderer(loaded.output or "text", screen)
-        agent, prompt = _agent(loaded), _prompt(question)
+        choice = Choice(loaded.model, "named") if loaded.model else chosen(loaded, os.environ)
+        agent, prompt = _agent(loaded, choice), _prompt(question)
         if loaded.model is None:
-            screen.note(f"gnomon: {_NO_MODEL}")
+            screen.aside(f"gnomon: {choice.model} answers: {choice.because} (choose with -m or GNOMON_MODEL)")
         turn = asyncio.run(_answer(agent, prompt, show))
         show.finish(turn, agent.provider)  # after everything is closed, which may fail as well
     except BaseException as error:
@@ -83,22 +81,21 @@ def _prompt(question: Question) -> str | list[Content]:
     return compose(words, piped_text(quiet=question.quiet), attachments)
 
 
-def _agent(settings: config.Config) -> Agent:
-    model = settings.model or _EMBEDDED
-    provider = registry.parse_model(model).provider
+def _agent(settings: config.Config, choice: Choice) -> Agent:
+    provider = registry.parse_model(choice.model).provider
     tools = settings.tools
     if tools is None:
-        tools = _EMBEDDED_TOOLS if provider == _EMBEDDED else ()
+        tools = _DEMO_TOOLS if provider == DEMO else ()
     limits = {
         name: limit for name, limit in msgspec.structs.asdict(settings.budget).items() if limit is not None
     }
     return Agent(
-        model,
+        choice.model,
         name="gnomon",
         instructions=settings.system,
         tools=tools,
         budget=Budget(**limits),
-        settings=settings.providers.get(provider),
+        settings={**settings.providers.get(provider, {}), **choice.settings},
     )
 
 

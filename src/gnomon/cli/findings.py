@@ -12,7 +12,9 @@ import msgspec
 from gnomon import config, registry
 from gnomon._trust import parse_toml, read_file
 from gnomon.cli import probes
+from gnomon.cli.choice import chosen
 from gnomon.cli.problems import clean
+from gnomon.cli.servers import Server, servers
 from gnomon.errors import GnomonError
 
 __all__ = ["Chosen", "File", "Findings", "gather", "keys_in", "sections"]
@@ -46,7 +48,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     model: Chosen
     config: Config
     keys: list[probes.Key]
-    servers: list[probes.Server]
+    servers: list[Server]
+    local: probes.Local
     sandboxes: list[probes.Program]
     stores: list[probes.Driver]
 
@@ -54,20 +57,21 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
     """Look at everything. What is broken is shown in its place, not raised."""
     chosen, problem = _choice(model, use_project=use_project)
-    servers, programs = asyncio.run(_probe())
+    found, programs = asyncio.run(_probe())
     return Findings(
         versions=probes.versions(),
         model=chosen,
         config=Config(tuple(_files(use_project=use_project)), problem),
         keys=probes.keys(os.environ),
-        servers=servers,
+        servers=found,
+        local=probes.local(),
         sandboxes=programs,
         stores=probes.drivers(),
     )
 
 
-async def _probe() -> tuple[list[probes.Server], list[probes.Program]]:
-    return await asyncio.gather(probes.servers(os.environ), probes.programs())
+async def _probe() -> tuple[list[Server], list[probes.Program]]:
+    return await asyncio.gather(servers(os.environ), probes.programs())
 
 
 def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None]:
@@ -78,9 +82,8 @@ def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None
         return Chosen(model, "the config cannot be read"), clean(str(error))
     name = loaded.config.model
     if name is None:
-        return Chosen(
-            "demo", "no flag, variable or file chooses another; it is built in, and not an AI"
-        ), None
+        choice = chosen(loaded.config, os.environ)
+        return Chosen(choice.model, choice.because, _obstacle(choice.model, loaded.config)), None
     return Chosen(name, f"chosen by {loaded.sources['model']}", _obstacle(name, loaded.config)), None
 
 
@@ -143,6 +146,7 @@ def sections(found: Findings) -> Generator[tuple[str, Iterable[_Line]], None, No
     yield "Model", _model_lines(found.model)
     yield "Config", _config_lines(found.config)
     yield "API keys", _key_lines(found.keys)
+    yield "Local model", _local_lines(found.local)
     yield "Local model servers", [_server_line(server) for server in found.servers]
     yield "Sandboxes", [_program_line(program) for program in found.sandboxes]
     yield "Stores", [_driver_line(driver) for driver in found.stores]
@@ -187,11 +191,25 @@ def _key_lines(keys: list[probes.Key]) -> Generator[_Line, None, None]:
         yield "not set", ", ".join(missing)
 
 
-def _server_line(server: probes.Server) -> _Line:
+def _local_lines(local: probes.Local) -> Generator[_Line, None, None]:
+    from gnomon.providers._local_weights import BUNDLED, INSTALL
+
+    yield "xllamacpp", local.engine or "not installed (pip install 'gnomon[local]')"
+    yield BUNDLED, "weights found" if local.weights else f"no weights ({INSTALL})"
+
+
+def _server_line(server: Server) -> _Line:
     if server.port is None:
         return server.usual_name, "not on this machine by its settings, so not asked"
-    answer = "a server answers" if server.answers else "nothing answers"
-    return server.usual_name, f"{answer} on port {server.port}"
+    if not server.answers:
+        return server.usual_name, f"nothing answers on port {server.port}"
+    kind = f", with {_named(server.models)}" if server.models else ", but not with a list of models"
+    return server.usual_name, f"a server answers on port {server.port}{kind}"
+
+
+def _named(models: tuple[str, ...]) -> str:
+    first, *others = models
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _program_line(program: probes.Program) -> _Line:

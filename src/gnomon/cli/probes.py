@@ -1,4 +1,4 @@
-"""What this machine offers: key variables, local servers, sandboxes, drivers. Looked at, never used."""
+"""What this machine offers: key variables, a local model, sandboxes, drivers. Looked at, never used."""
 
 from __future__ import annotations
 
@@ -17,45 +17,26 @@ import msgspec
 
 import gnomon
 from gnomon import registry
+from gnomon.cli.choice import KEYS
 
 __all__ = [
     "Driver",
     "Key",
+    "Local",
     "Program",
-    "Server",
     "Versions",
     "drivers",
     "keys",
+    "local",
     "programs",
-    "servers",
     "versions",
 ]
 
-_PROBE_TIMEOUT_S = 0.2
+_END_TIMEOUT_S = 0.2
 _VERSION_TIMEOUT_S = 3.0
 _MOST_BYTES = 4096
 _DEPENDENCIES = ("msgspec", "aiohttp", "click", "rich", "prompt_toolkit")
 
-# Variable → the provider that reads it, under its name in the registry.
-_KEYS = {
-    "OPENAI_API_KEY": "openai",
-    "ANTHROPIC_API_KEY": "anthropic",
-    "GEMINI_API_KEY": "gemini",
-    "GOOGLE_API_KEY": "gemini",
-    "MISTRAL_API_KEY": "mistral",
-    "AZURE_OPENAI_API_KEY": "azure",
-    "GROQ_API_KEY": "groq",
-    "TOGETHER_API_KEY": "together",
-    "DEEPSEEK_API_KEY": "deepseek",
-    "OPENROUTER_API_KEY": "openrouter",
-    "FIREWORKS_API_KEY": "fireworks",
-    "PERPLEXITY_API_KEY": "perplexity",
-    "XAI_API_KEY": "xai",
-    "CEREBRAS_API_KEY": "cerebras",
-}
-_OLLAMA_PORT = 11434
-_HERE = (None, "localhost", "0.0.0.0")  # noqa: S104 - compared with, not bound to
-_PORTS = {"llama.cpp": 8080, "LM Studio": 1234, "vLLM": 8000}
 _PROGRAMS = {"bwrap": "process", "podman": "container", "docker": "container"}
 _DRIVERS = {
     "asyncpg": "postgres",
@@ -81,12 +62,11 @@ class Key(msgspec.Struct, frozen=True):
     provider_available: bool
 
 
-class Server(msgspec.Struct, frozen=True):
-    """A port on which a model server usually listens. `None`: it is elsewhere, and was not asked."""
+class Local(msgspec.Struct, frozen=True):
+    """The small model that can be installed: the version of its engine, and whether its weights are there."""
 
-    usual_name: str
-    port: int | None
-    answers: bool | None
+    engine: str | None
+    weights: bool
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -113,18 +93,14 @@ def keys(env: Mapping[str, str]) -> list[Key]:
     known = registry.names("providers")
     return [
         Key(variable, bool(env.get(variable, "").strip()), provider, provider in known)
-        for variable, provider in _KEYS.items()
+        for variable, provider in KEYS.items()
     ]
 
 
-async def servers(env: Mapping[str, str]) -> list[Server]:
-    """Who answers on the usual ports of this machine; all are asked at once."""
-    ports: dict[str, tuple[str, int | None]] = {"Ollama": _ollama(env.get("OLLAMA_HOST", ""))}
-    ports |= {name: ("127.0.0.1", port) for name, port in _PORTS.items()}
-    answers = await asyncio.gather(*(_answers(host, port) for host, port in ports.values()))
-    return [
-        Server(name, port, answer) for (name, (_, port)), answer in zip(ports.items(), answers, strict=True)
-    ]
+def local() -> Local:
+    from gnomon.providers._local_weights import bundled_path
+
+    return Local(_importable("xllamacpp"), bundled_path() is not None)
 
 
 async def programs() -> list[Program]:
@@ -166,35 +142,6 @@ def _sqlite_version() -> str | None:
     return sqlite3.sqlite_version
 
 
-def _ollama(setting: str) -> tuple[str, int | None]:
-    """Host and port OLLAMA_HOST names, if that is this machine. It may hold a password; it is not shown."""
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
-    if not setting.strip():
-        return "127.0.0.1", _OLLAMA_PORT
-    with suppress(ValueError):
-        parts = urlsplit(setting if "://" in setting else f"//{setting}")
-        host = "127.0.0.1" if parts.hostname in _HERE else parts.hostname or ""
-        if ip_address(host).is_loopback:
-            return host, parts.port or _OLLAMA_PORT
-    return "", None
-
-
-async def _answers(host: str, port: int | None) -> bool | None:
-    if port is None:
-        return None
-    try:
-        async with asyncio.timeout(_PROBE_TIMEOUT_S):
-            _, writer = await asyncio.open_connection(host, port)
-    except (OSError, TimeoutError):
-        return False
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return True
-
-
 async def _program_version(name: str) -> str | None:
     path = shutil.which(name)
     if path is None:
@@ -227,6 +174,6 @@ async def _first_words(path: str) -> str:
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+            async with asyncio.timeout(_END_TIMEOUT_S):
                 await process.wait()
     return said.decode(errors="replace")

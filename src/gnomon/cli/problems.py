@@ -1,7 +1,7 @@
 """What can go wrong in a command: one line on stderr, and an exit code.
 
     0    done                      (also when the reader of stdout has left)
-    1    the model, its service or a back end failed
+    1    the model, its service or a back end failed, or there is no key for it
     2    wrong usage or configuration: the person who typed it acts
     4    a budget was reached; the answer so far was printed
     130  interrupted
@@ -20,7 +20,7 @@ from typing import TextIO
 
 import click
 
-from gnomon.errors import ConfigError, GnomonError, ModelNotFound, scrub
+from gnomon.errors import ConfigError, GnomonError, MissingKey, ModelNotFound, scrub
 
 __all__ = [
     "BUDGET",
@@ -120,6 +120,8 @@ def usage_message(error: click.ClickException) -> str:
 
 
 def _exit_code(error: Exception) -> int:
+    if isinstance(error, MissingKey) or (isinstance(error, ModelNotFound) and error.status):
+        return FAILED  # it is between the caller and the service
     return USAGE if isinstance(error, ConfigError | ModelNotFound | click.UsageError) else FAILED
 
 

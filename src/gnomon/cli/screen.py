@@ -60,6 +60,11 @@ class Screen:
         self._leave_answer()
         self._write_note(line, end="\n")
 
+    def aside(self, line: str) -> None:
+        """One line for a person who looks on; a script that keeps stderr does not need it."""
+        if self._err.isatty():
+            self.note(line)
+
     def _write_note(self, text: str, end: str = "") -> None:
         if self._dim and text:
             from click import style
