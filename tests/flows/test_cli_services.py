@@ -1,0 +1,118 @@
+"""A service that fails behind the command: one sentence that says whose failure it is and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import Gnomon, failed_in_one_line
+from small_server import Answer, answering
+
+KEY = "sk-plain-words-0123456789"
+
+
+def error(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
+    body = {"error": {"message": message, "type": "invalid_request_error", "code": code}}
+    return Answer(json.dumps(body).encode(), status, headers=headers)
+
+
+def everywhere(answer: Answer) -> dict[str, Answer]:
+    """The same answer, whichever of its interfaces a provider uses."""
+    return dict.fromkeys(("/v1/responses", "/v1/chat/completions", "/v1/messages"), answer)
+
+
+def asked(
+    gnomon: Gnomon, url: str, model: str = "openai:gpt-x", **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A question to a provider whose address is the server's; for Anthropic it has no /v1."""
+    bases = {"OPENAI_BASE_URL": url, "ANTHROPIC_BASE_URL": url.removesuffix("/v1")}
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    return gnomon("-m", model, "hello", **(keys | bases | env))
+
+
+def told(done: subprocess.CompletedProcess[bytes], *said: str) -> None:
+    """The failure in one line, exit code 1, and never the key."""
+    failed_in_one_line(done, 1, *said)
+    assert KEY.encode() not in done.stderr
+    assert len(done.stderr) < 700
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"), [("openai:gpt-x", "OPENAI_API_KEY"), ("anthropic:c", "ANTHROPIC_API_KEY")]
+)
+def test_no_key_names_the_variable_to_set(gnomon: Gnomon, model: str, variable: str) -> None:
+    told(gnomon("-m", model, "hello"), model.partition(":")[0], variable)
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-x", "anthropic:c"])
+def test_a_wrong_key_is_told_with_vendor_status_and_request(gnomon: Gnomon, model: str) -> None:
+    refusal = error(
+        401, f"Incorrect API key provided: {KEY}", **{"x-request-id": "req_77", "request-id": "req_77"}
+    )
+    with answering(everywhere(refusal)) as server:
+        done = asked(gnomon, server.url, model)
+    vendor = model.partition(":")[0]
+    told(done, f"{vendor}: ", "status 401", "req_77", f"check the key for {vendor}")
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-x", "anthropic:c"])
+def test_an_unknown_model_is_told_with_where_to_find_others(gnomon: Gnomon, model: str) -> None:
+    vendor, _, name = model.partition(":")
+    with answering(everywhere(error(404, f"The model {name} does not exist", "model_not_found"))) as server:
+        done = asked(gnomon, server.url, model)
+    told(done, f"{vendor}: ", "status 404", f"gnomon models {vendor}")
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-x", "anthropic:c", "compatible:m"])
+def test_a_host_that_cannot_be_reached_is_told_with_its_address(gnomon: Gnomon, model: str) -> None:
+    nobody = "http://127.0.0.1:9/v1"
+    done = asked(gnomon, nobody, model, COMPATIBLE_BASE_URL=nobody)
+    told(done, f"{model.partition(':')[0]}: ", "127.0.0.1:9")
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-x", "anthropic:c"])
+@pytest.mark.parametrize("status", [200, 502])
+def test_a_web_page_in_place_of_an_answer_is_told_as_one(gnomon: Gnomon, model: str, status: int) -> None:
+    page = Answer(b"<html><head><title>Sign in</title></head><body>\n</body></html>", status, "text/html")
+    with answering(everywhere(page)) as server:
+        done = asked(gnomon, server.url, model)
+    told(done, f"{model.partition(':')[0]}: ", "Sign in", f"status {status}")
+    assert b"<html" not in done.stderr
+
+
+def test_a_redirect_is_not_followed_with_the_key(gnomon: Gnomon) -> None:
+    with answering({}) as other:
+        moved = Answer(b"", 302, "text/plain", {"location": f"{other.url}/responses"})
+        with answering(everywhere(moved)) as server:
+            told(asked(gnomon, server.url), "openai: ", "302")
+    assert other.asked == []
+
+
+def test_json_that_breaks_off_is_told_as_such(gnomon: Gnomon) -> None:
+    with answering(everywhere(Answer(b'data: {"type": "respo\n\n', kind="text/event-stream"))) as server:
+        told(asked(gnomon, server.url), "openai: ")
+
+
+def test_an_address_in_the_config_is_used_and_its_key_is_sent(gnomon: Gnomon) -> None:
+    config = Path(gnomon.env["XDG_CONFIG_HOME"]) / "gnomon" / "config.toml"
+    config.parent.mkdir(parents=True)
+    with answering(everywhere(error(401, "no"))) as server:
+        config.write_text(f"[providers.openai]\nbase_url = '{server.url}'\nkey = '{KEY}'\n")
+        told(gnomon("-m", "openai:gpt-x", "hello"), "openai: ", "status 401")
+    sent = {name.lower(): value for name, value in server.asked[0].headers.items()}
+    assert sent["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_program_is_told_the_same_in_json(gnomon: Gnomon) -> None:
+    with answering(everywhere(error(401, "no", **{"x-request-id": "req_1"}))) as server:
+        done = gnomon(
+            "-m", "openai:gpt-x", "--output", "json", "hi", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url
+        )
+    failure = json.loads(done.stdout)["error"]
+    assert done.returncode == 1
+    assert failure["code"] == "unauthorized"
+    assert failure["retryable"] is False
+    assert re.search("check the key", failure["hint"])
