@@ -75,12 +75,13 @@ class HTTP:
         if self._transport is not None:
             await self._transport.close()
 
-    async def open(self, call: Outgoing) -> Incoming:
+    @property
+    def transport(self) -> Transport:
         if self._transport is None:
             from gnomon._aiohttp import AiohttpTransport  # slow to import: at the first request
 
             self._transport = AiohttpTransport()
-        return await self._transport.open(call)
+        return self._transport
 
     def without_secrets(self, text: str) -> str:
         for secret in self._secrets:
@@ -162,9 +163,13 @@ class Exchange:
         self._reply: Reply | None = None
 
     async def __aenter__(self) -> Reply:
-        deadline = asyncio.get_running_loop().time() + self._call.limits.total_s
+        call, limits = self._call, self._call.limits
+        deadline = asyncio.get_running_loop().time() + limits.total_s
         try:
-            incoming = await self._opened(deadline)
+            if limits.total_s > limits.connect_s + limits.first_byte_s:
+                incoming = await self._http.transport.open(call)  # their limits come first
+            else:
+                incoming = await self._opened_by(deadline)
         except ProviderError as error:
             raise _named(error, self._http.vendor) from error.__cause__
         reply = self._reply = Reply(self._http, incoming, deadline, self._model)
@@ -180,20 +185,16 @@ class Exchange:
     ) -> None:
         if self._reply is None:
             return
-        if kind is None:
+        if kind is None and not self._reply.is_over():
             await self._reply.settle()
         self._reply.abort()
 
-    async def _opened(self, deadline: float) -> Incoming:
-        limits = self._call.limits
-        if limits.total_s > limits.connect_s + limits.first_byte_s:
-            return await self._http.open(self._call)  # their limits come first
-        whole = asyncio.timeout_at(deadline)
+    async def _opened_by(self, deadline: float) -> Incoming:
         try:
-            async with whole:
-                return await self._http.open(self._call)
+            async with asyncio.timeout_at(deadline):
+                return await self._http.transport.open(self._call)
         except TimeoutError:
-            raise TotalTimeout(f"no answer within {limits.total_s:g} s") from None
+            raise TotalTimeout(f"no answer within {self._call.limits.total_s:g} s") from None
 
 
 def _named(error: ProviderError, vendor: str) -> ProviderError:
@@ -207,7 +208,6 @@ class Reply:
     def __init__(self, http: HTTP, incoming: Incoming, deadline: float, model: str | None) -> None:
         self.status = incoming.status
         self.headers = incoming.headers
-        self.request_id = request_id_in(incoming.headers)
         self._http = http
         self._model = model
         self._incoming = incoming
@@ -222,11 +222,17 @@ class Reply:
             min(self._loop.time() + self._idle_s, deadline), self._look_at_the_time
         )
 
+    @property
+    def request_id(self) -> str | None:
+        return request_id_in(self.headers)
+
     async def batch(self) -> list[bytes] | None:
         """The data of the events that came together, one at least; `None` at the end."""
         while piece := await self._read():
             if self._reader is None:
-                self._reader = await self._chosen_reader(piece)
+                self._reader = _reader_for(self.headers.get("content-type", "").lower(), piece)
+                if self._reader is None:
+                    raise await self._no_stream(piece)
             if found := self._reader.feed(piece):
                 return found
         if isinstance(self._reader, LineReader) and (last := self._reader.end()):
@@ -268,11 +274,14 @@ class Reply:
             complaint_in(body), status=self.status, headers=self.headers, model=self._model
         )
 
+    def is_over(self) -> bool:
+        """Whether the end has come, so that the connection can be used again."""
+        if not self._ended:
+            self._ended = self._incoming.is_at_end()
+        return self._ended
+
     async def settle(self) -> None:
-        """Read the end that follows the last event, so that the connection can be used again."""
-        if self._ended or self._incoming.is_at_end():
-            self._ended = True
-            return
+        """Read the end that follows the last event."""
         self._timer.cancel()
         try:
             async with asyncio.timeout(SETTLE_S):
@@ -318,18 +327,9 @@ class Reply:
         error.vendor, error.request_id = self._http.vendor, self.request_id
         self._incoming.abort(error)
 
-    async def _chosen_reader(self, first: bytes) -> SSEReader | LineReader:
-        """By the content where the label is not plain: a page or an object is no stream of events."""
-        label = self.headers.get("content-type", "").lower()
-        if label.startswith("text/event-stream"):
-            return SSEReader()
-        if "ndjson" in label or "jsonl" in label or "json-seq" in label:
-            return LineReader()
-        if first.lstrip()[:1] in (b"{", b"[", b"<"):
-            raise self._no_stream(first + await self.whole(_MOST_ERROR_BYTES), label)
-        return SSEReader()
-
-    def _no_stream(self, body: bytes, label: str) -> ProviderError:
+    async def _no_stream(self, first: bytes) -> ProviderError:
+        body = first + await self.whole(_MOST_ERROR_BYTES)
+        label = self.headers.get("content-type", "")
         try:
             said: object = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -347,6 +347,15 @@ class Reply:
             request_id=self.request_id,
             hint=f"is {self._http.base_url} the right base_url?",
         )
+
+
+def _reader_for(label: str, first: bytes) -> SSEReader | LineReader | None:
+    """By the content where the label is not plain: a page or an object is no stream of events."""
+    if label.startswith("text/event-stream"):
+        return SSEReader()
+    if "ndjson" in label or "jsonl" in label or "json-seq" in label:
+        return LineReader()
+    return None if first.lstrip()[:1] in (b"{", b"[", b"<") else SSEReader()
 
 
 def _is_complaint(said: Mapping[str, object]) -> bool:

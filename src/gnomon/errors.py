@@ -218,7 +218,8 @@ class ProviderError(GnomonError):
 
     @property
     def summary(self) -> str:
-        facts = [f"status {self.status}" if self.status else "", self.vendor_code or ""]
+        code = self.vendor_code if self.vendor_code != str(self.status) else None  # some repeat the status
+        facts = [f"status {self.status}" if self.status else "", code or ""]
         facts.append(f"request {self.request_id}" if self.request_id else "")
         where = f"{self.vendor}: " if self.vendor else ""
         known = ", ".join(fact for fact in facts if fact)

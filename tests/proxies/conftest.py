@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-_HERE = Path(__file__).parent
-sys.path.append(str(_HERE.parent / "real"))  # the servers behind the proxy are those of the tests there
+# The servers behind the proxy are those of the tests beside these.
+sys.path.append(str(Path(__file__).parents[1] / "real"))
 
-from litellm_proxy import Proxy, proxying  # noqa: E402
-from llama_servers import LlamaServer, running, smollm2_weights  # noqa: E402
+from litellm_proxy import Proxy, proxying
+from llama_servers import LlamaServer, running, smollm2_weights
 
 PYTHON = os.environ.get("GNOMON_PROXIES", "")
 _KEYS = (
@@ -31,15 +31,6 @@ _KEYS = (
     "LITELLM_BASE_URL",
 )
 _exchanges: Counter[str] = Counter()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if PYTHON:
-        return
-    reason = "needs LiteLLM's proxy, which takes minutes to install: `make test-proxies` does it"
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)

@@ -44,8 +44,7 @@ class Proxy:
 
 
 def name_of(weights: str, behind: str) -> str:
-    """What the proxy calls a model: also by this name the Anthropic provider may set a temperature, and
-    may insist on a tool."""
+    """What the proxy calls a model; one that, for the Anthropic provider, may be made to call a tool."""
     return f"claude-sonnet-4-6-{weights}-behind-{behind}"
 
 

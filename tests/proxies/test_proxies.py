@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import pytest
@@ -31,6 +32,12 @@ from gnomon.providers.openai import OpenAIProvider
 from gnomon.types.events import TextDelta, ToolCallDelta
 from gnomon.types.messages import Message, ToolCall, ToolDef, ToolResult
 from gnomon.types.requests import Request
+
+if not os.environ.get("GNOMON_PROXIES"):
+    pytest.skip(
+        "LiteLLM's proxy takes minutes to install: `make test-proxies` does it, and runs these",
+        allow_module_level=True,
+    )
 
 KINDS = ("litellm", "openai_chat", "openai", "anthropic")
 """Chat Completions twice, Responses, Messages."""
@@ -312,25 +319,25 @@ async def _prompt_of(
     server: LlamaServer, history: tuple[Message, ...], system: str, tools: tuple[ToolDef, ...] = ()
 ) -> int:
     """The tokens of a conversation, written by hand for Chat Completions and counted by the server."""
-    said: list[dict[str, object]] = [{"role": "system", "content": system}]
-    for message in history:
-        if message.role == "tool":
-            said += [
-                {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-                for result in message.tool_results
-            ]
-            continue
-        calls = [
-            {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-        said.append(
-            {"role": message.role, "content": message.text, **({"tool_calls": calls} if calls else {})}
-        )
+    said = [
+        {"role": "system", "content": system},
+        *(item for message in history for item in _by_hand(message)),
+    ]
     offered = [{"type": "function", "function": {"name": tool.name, "parameters": {}}} for tool in tools]
     body: dict[str, object] = {"messages": said, **({"tools": offered} if offered else {})}
     prompt = (await server.post("/apply-template", body))["prompt"]
     return len((await server.post("/tokenize", {"content": prompt, "parse_special": True}))["tokens"])
+
+
+def _by_hand(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        results = message.tool_results
+        return [{"role": "tool", "tool_call_id": one.call_id, "content": one.text} for one in results]
+    calls = [
+        {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.tool_calls
+    ]
+    return [{"role": message.role, "content": message.text, **({"tool_calls": calls} if calls else {})}]
 
 
 # --- many at once, and leaving ---------------------------------------------------------

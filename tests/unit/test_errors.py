@@ -315,3 +315,9 @@ def test_a_long_text_is_scrubbed_in_linear_time(run: str) -> None:
     """A vendor may echo an attachment. What is quadratic takes minutes here, and freezes the event loop."""
     code = f"from gnomon.errors import scrub; n = 300_000; text = {run}; assert scrub(text) == text"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_code_that_only_repeats_the_status_is_not_said_twice() -> None:
+    error = ProviderError("no", vendor="acme", status=400, vendor_code="400")
+    assert str(error) == "acme: no [status 400]"
+    assert error.vendor_code == "400"

@@ -7,6 +7,7 @@ takes a short way.
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import TypeAlias
 
 import msgspec
 
@@ -33,6 +34,16 @@ from gnomon.types.requests import Request
 __all__ = ["Messages"]
 
 
+class _Said(msgspec.Struct, gc=False):
+    """A message that is one plain text. Not a dict: a long conversation has thousands."""
+
+    role: str
+    content: str
+
+
+_Made: TypeAlias = Meta | _Said
+
+
 class Messages:
     """The list of messages, in the making."""
 
@@ -41,11 +52,11 @@ class Messages:
         self._model = model
         self._quirks = quirks
         self._notes = notes
-        self._made: list[Meta] = []
+        self._made: list[_Made] = []
         self._aside: list[Meta] = []
         """Parts that cannot stand where they were: a user message takes them, after the tool results."""
 
-    def of(self, request: Request, instructions: str | None = None) -> list[Meta]:
+    def of(self, request: Request, instructions: str | None = None) -> list[_Made]:
         system = [text for text in (request.system, instructions) if text]
         if self._quirks.system_first:
             return self._with_one_system(request, system)
@@ -54,7 +65,7 @@ class Messages:
         self._add_all(request.messages)
         return self._made
 
-    def _with_one_system(self, request: Request, system: list[str]) -> list[Meta]:
+    def _with_one_system(self, request: Request, system: list[str]) -> list[_Made]:
         rest: list[Message] = []
         for message in request.messages:
             if message.role != "system":
@@ -72,29 +83,31 @@ class Messages:
         self._flush()
         self._add_all(tuple(rest))
         whole = "\n\n".join(text for text in system if text)
-        first: list[Meta] = [{"role": self._quirks.system_role, "content": whole}] if whole else []
+        first: list[_Made] = [{"role": self._quirks.system_role, "content": whole}] if whole else []
         return first + self._made
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
-        made, plain = self._made, self._plain_forms()
+        made, roles = self._made, self._plain_roles()
         for message in messages:
             content = message.content
-            form = plain.get(message.role)
+            role = roles.get(message.role)
             # One plain text; nearly every message of a long conversation is.
-            if form is not None and len(content) == 1 and type(content[0]) is Text and message.name is None:
-                if self._aside:
-                    self._flush()
-                if content[0].text and not content[0].meta:
-                    made.append({**form, "content": content[0].text})
+            if role is not None and len(content) == 1 and message.name is None:
+                part = content[0]
+                if type(part) is Text and part.text and not part.meta:
+                    if self._aside:
+                        self._flush()
+                    made.append(_Said(role, part.text))
                     continue
             self._add(message)
         self._flush()
 
-    def _plain_forms(self) -> dict[str, Meta]:
-        """What a message of each role has beside one plain text."""
-        said: Meta = {"role": "assistant"}
-        self._add_thoughts(said, [])
-        return {"user": {"role": "user"}, "system": {"role": self._quirks.system_role}, "assistant": said}
+    def _plain_roles(self) -> dict[str, str]:
+        """The roles whose messages have nothing beside one plain text."""
+        beside: Meta = {}
+        self._add_thoughts(beside, [])
+        roles = {"user": "user", "system": self._quirks.system_role}
+        return roles if beside else {**roles, "assistant": "assistant"}
 
     def _add(self, message: Message) -> None:
         self._add_results(message)
