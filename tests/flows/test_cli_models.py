@@ -227,7 +227,8 @@ def test_models_of_all_that_are_ready_and_one_failure_does_not_hide_the_others(g
         told = json.loads(gnomon("models", "--output", "json", **env).stdout)
     assert done.returncode == 1
     assert done.stdout.decode().splitlines() == ["vllm:a", "vllm:b"]
-    assert re.fullmatch(r"(?:gnomon: waiting for [^\n]*\n)*gnomon: openai: cannot reach 127\.0\.0\.1:9[^\n]*\n", done.stderr.decode())
+    waits = r"(?:gnomon: waiting for [^\n]*\n)*"
+    assert re.fullmatch(waits + r"gnomon: openai: cannot reach 127\.0\.0\.1:9[^\n]*\n", done.stderr.decode())
     assert told["models"] == ["vllm:a", "vllm:b"]
     assert [(error["provider"], error["code"]) for error in told["errors"]] == [("openai", "unreachable")]
     assert KEY.encode() not in done.stderr
