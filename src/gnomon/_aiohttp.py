@@ -36,6 +36,7 @@ from gnomon.errors import (
 __all__ = ["AiohttpTransport"]
 
 _KEEP_ALIVE_S = 15.0
+_STALE_S = 1.0
 _CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
@@ -45,22 +46,26 @@ class AiohttpTransport:
 
     async def open(self, call: Outgoing) -> Incoming:
         session = await _pool(call.ca).session_for(self)
-        while True:
-            stage = _Stage(asyncio.timeout(call.limits.first_byte_s), call.limits)
-            try:
-                return _AiohttpIncoming(await _requested(session, call, stage))
-            except Exception as error:
-                # A server may close a connection that it said it would keep; llama.cpp does after every
-                # stream. Nobody has answered on it, so the request goes out on the next one.
-                if stage.is_new or not isinstance(error, _CLOSED):
-                    raise _why_not_opened(error, call, stage) from error
+        stage = _Stage(call.limits)
+        reply = await _requested(session, call, stage)
+        if reply is None:
+            stage = _Stage(call.limits, only_new=True)
+            reply = await _requested(session, call, stage)
+        if isinstance(reply, ProviderError):
+            # Not from inside of `except`: the client's own errors hold the headers, and so the key.
+            raise reply
+        assert reply is not None  # a new connection is never stale
+        return _AiohttpIncoming(reply)
 
     async def close(self) -> None:
         for pool in tuple(_pools.get(asyncio.get_running_loop(), {}).values()):
             await pool.leave(self)
 
 
-async def _requested(session: aiohttp.ClientSession, call: Outgoing, stage: _Stage) -> aiohttp.ClientResponse:
+async def _requested(
+    session: aiohttp.ClientSession, call: Outgoing, stage: _Stage
+) -> aiohttp.ClientResponse | ProviderError | None:
+    """The reply, or why there is none; `None` where the connection was stale."""
     token = _stage.set(stage)
     try:
         async with stage.patience:
@@ -72,6 +77,8 @@ async def _requested(session: aiohttp.ClientSession, call: Outgoing, stage: _Sta
                 allow_redirects=False,
                 proxy=call.proxy or _environment_proxy(call.url),
             )
+    except Exception as error:  # noqa: BLE001 - each becomes one of ours
+        return None if stage.was_stale(error) else _why_not_opened(error, call, stage)
     finally:
         _stage.reset(token)
 
@@ -108,13 +115,24 @@ class _AiohttpIncoming:
 class _Stage:
     """One timer for the first byte; where a connection has to be made first, it counts for that alone."""
 
-    __slots__ = ("_limits", "connecting", "is_new", "patience")
+    __slots__ = ("_asked_at", "_limits", "connecting", "is_new", "only_new", "patience")
 
-    def __init__(self, patience: asyncio.Timeout, limits: Limits) -> None:
-        self.patience = patience
+    def __init__(self, limits: Limits, *, only_new: bool = False) -> None:
+        self.patience = asyncio.timeout(limits.first_byte_s)
+        self.only_new = only_new
         self._limits = limits
+        self._asked_at = asyncio.get_running_loop().time()
         self.connecting = False
         self.is_new = False  # the connection, as against one that was kept
+
+    def was_stale(self, error: Exception) -> bool:
+        """Whether a kept connection had been closed before the request came, as far as one can tell.
+
+        A server may close what it said it would keep; llama.cpp does after every stream. That shows
+        at once. Later, the server has worked on the request, and to ask again would be paid twice.
+        """
+        at_once = asyncio.get_running_loop().time() - self._asked_at < _STALE_S
+        return at_once and not self.is_new and isinstance(error, _CLOSED)
 
     def connect(self) -> None:
         self.connecting = self.is_new = True
@@ -133,7 +151,10 @@ _stage: ContextVar[_Stage] = ContextVar("gnomon_http_stage")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Says when a request has to wait for a new connection."""
+    """Says when a request has to wait for a new connection, and makes one where a kept one was stale."""
+
+    async def _get(self, key: Any, traces: Any) -> Any:
+        return None if _stage.get().only_new else await super()._get(key, traces)
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
         stage = _stage.get()
@@ -221,16 +242,17 @@ class _Pool:
 
     async def _end_with_the_loop(self, session: aiohttp.ClientSession) -> None:
         """A loop that is shut down closes its open generators, and so this one, and so the pool."""
-        self._end = _open_until_closed(session)
+        self._end = self._open_until_closed(session)
         # Not in the context of whoever happens to ask first: it belongs to the loop.
         await Context().run(self._end.__anext__)
 
-
-async def _open_until_closed(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        await session.close()
+    async def _open_until_closed(self, session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            if self._session is session:
+                self._session = self._end = None  # they hold the loop, which could not be forgotten
+            await session.close()
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Pool]] = WeakKeyDictionary()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import cast
 from urllib.parse import urlsplit
@@ -22,13 +23,26 @@ import msgspec
 from gnomon._sse import LineReader, SSEReader
 from gnomon._status import Complaint, complaint_from, complaint_in, failure, retry_after_in
 from gnomon._transport import Incoming, Limits, Outgoing, Transport
-from gnomon.errors import BadReply, ConfigError, IdleTimeout, ProviderError, ProviderTimeout, TotalTimeout
+from gnomon.errors import (
+    BadReply,
+    ConfigError,
+    IdleTimeout,
+    ProviderError,
+    ProviderTimeout,
+    TotalTimeout,
+    scrub,
+)
 
 __all__ = ["HTTP", "Exchange", "Limits", "Reply"]
 
 SETTLE_S = 0.02
 """How long the end of a reply may take after its last event, for the connection to be used again."""
 
+_MOST_STALE_S = 1.0  # what a transport may lose on a kept connection that was closed
+
+_ERROR_S = 5.0  # for the words of an error; whoever waits for it waits to try again
+_SHORTEST_SECRET = 8
+_LONGEST_SECRET = 10_000
 _MOST_ERROR_BYTES = 256 * 1024
 _MOST_WHOLE_BYTES = 64 * 1024 * 1024
 
@@ -56,7 +70,8 @@ class HTTP:
         self.limits = limits or Limits()
         self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         self._headers.setdefault("user-agent", "gnomon")
-        self._secrets = tuple(secret for secret in secrets if secret)
+        # "none" or "x", as a local server is content with, is no secret, and is a part of other words.
+        self._secrets = tuple(secret for secret in secrets if len(secret) >= _SHORTEST_SECRET)
         self._proxy = proxy
         self._ca = ca
         self._transport = transport
@@ -88,6 +103,16 @@ class HTTP:
             text = text.replace(secret, "[redacted]")
         return text
 
+    def quoted(self, text: str, most: int) -> str:
+        """Its beginning. Secrets go first: half a secret is not recognised any more."""
+        return scrub(self.without_secrets(text[: most + _LONGEST_SECRET]))[:most]
+
+    def request_id_in(self, headers: Mapping[str, str]) -> str | None:
+        """By any of the names that vendors give it."""
+        names = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+        found = next((headers[name] for name in names if headers.get(name)), None)
+        return found and self.without_secrets(found)
+
     def failed(
         self,
         complaint: Complaint,
@@ -108,7 +133,7 @@ class HTTP:
             self.vendor,
             clean,
             status=status,
-            request_id=request_id_in(said),
+            request_id=self.request_id_in(said),
             retry_after=retry_after_in(said),
             model=model,
         )
@@ -127,25 +152,32 @@ class HTTP:
 
 def checked_url(text: str, vendor: str) -> str:
     """The base URL without its last slash; a clear error when it is none."""
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
+    shown = text.rpartition("@")[2].partition("?")[0]  # a password stands before it, a signature after
+    if not _is_address(text):
         raise ConfigError(
-            f"base_url {text!r} of provider {vendor!r} is not a web address",
+            f"base_url {shown!r} of provider {vendor!r} is not a web address",
             hint="write it with its scheme, such as http://127.0.0.1:8080/v1",
+        )
+    if "@" in urlsplit(text).netloc:
+        raise ConfigError(
+            f"base_url {shown!r} of provider {vendor!r} holds a name or a password",
+            hint='set it as a header: headers = { authorization = "Basic …" }',
+        )
+    if "?" in text or "#" in text:
+        raise ConfigError(
+            f"base_url {shown!r} of provider {vendor!r} holds more than an address: a path is put behind it",
+            hint="leave out what follows the ? or the #",
         )
     return text.rstrip("/")
 
 
-def request_id_in(headers: Mapping[str, str]) -> str | None:
-    """By any of the names that vendors give it."""
-    for name in ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id"):
-        if found := headers.get(name):
-            return found
-    return None
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and text.isprintable() and " " not in text  # which the splitting passes over
 
 
 # --- one exchange -------------------------------------------------------------
@@ -166,7 +198,7 @@ class Exchange:
         call, limits = self._call, self._call.limits
         deadline = asyncio.get_running_loop().time() + limits.total_s
         try:
-            if limits.total_s > limits.connect_s + limits.first_byte_s:
+            if limits.total_s > limits.connect_s + limits.first_byte_s + _MOST_STALE_S:
                 incoming = await self._http.transport.open(call)  # their limits come first
             else:
                 incoming = await self._opened_by(deadline)
@@ -185,9 +217,11 @@ class Exchange:
     ) -> None:
         if self._reply is None:
             return
-        if kind is None and not self._reply.is_over():
-            await self._reply.settle()
-        self._reply.abort()
+        try:
+            if kind is None and not self._reply.is_over():
+                await self._reply.settle()
+        finally:
+            self._reply.abort()
 
     async def _opened_by(self, deadline: float) -> Incoming:
         try:
@@ -224,7 +258,7 @@ class Reply:
 
     @property
     def request_id(self) -> str | None:
-        return request_id_in(self.headers)
+        return self._http.request_id_in(self.headers)
 
     async def batch(self) -> list[bytes] | None:
         """The data of the events that came together, one at least; `None` at the end."""
@@ -242,11 +276,15 @@ class Reply:
     async def whole(self, most_bytes: int = _MOST_WHOLE_BYTES) -> bytes:
         """The body, or as much of it as may be."""
         pieces: list[bytes] = []
+        await self._collect(pieces, most_bytes)
+        return b"".join(pieces)[:most_bytes]
+
+    async def _collect(self, pieces: list[bytes], most_bytes: int) -> None:
+        """Into a list of the caller's: what has come is there also when the rest fails."""
         size = 0
         while size < most_bytes and (piece := await self._read()):
             pieces.append(piece)
             size += len(piece)
-        return b"".join(pieces)[:most_bytes]
 
     def failed(self, complaint: Complaint) -> ProviderError:
         """The error for a complaint that came inside the answer."""
@@ -254,7 +292,7 @@ class Reply:
 
     def unreadable(self, data: bytes, cause: Exception) -> ProviderError:
         """The error for an event that is not what the vendor's API says."""
-        shown = self._http.without_secrets(data[:120].decode(errors="replace"))
+        shown = self._http.quoted(data[: 120 + 4 * _LONGEST_SECRET].decode(errors="replace"), 120)
         return BadReply(
             f"an event of the answer cannot be read: {cause}; it begins {shown!r}",
             vendor=self._http.vendor,
@@ -264,10 +302,11 @@ class Reply:
 
     async def refusal(self) -> ProviderError:
         """The error for a status that is none of success."""
-        try:
-            body = await self.whole(_MOST_ERROR_BYTES)
-        except ProviderError:
-            body = b""  # the status alone says enough
+        pieces: list[bytes] = []
+        with suppress(ProviderError, TimeoutError):  # the status, and what has come, say enough
+            async with asyncio.timeout(_ERROR_S):
+                await self._collect(pieces, _MOST_ERROR_BYTES)
+        body = b"".join(pieces)
         if self.status < 400:
             return self._not_an_answer(f"status {self.status} leads to {self.headers.get('location')!r}")
         return self._http.failed(
@@ -333,7 +372,7 @@ class Reply:
         try:
             said: object = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            words = complaint_in(body).message[:200]
+            words = self._http.quoted(complaint_in(body).message, 200)
             return self._not_an_answer(f"the service sent {label or 'something'} that says {words!r}")
         if isinstance(said, Mapping) and _is_complaint(cast("Mapping[str, object]", said)):
             return self.failed(complaint_from(cast(object, said)))

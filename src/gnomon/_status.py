@@ -23,6 +23,7 @@ from gnomon.errors import (
     RateLimited,
     Refused,
     Unauthorized,
+    scrub,
 )
 
 __all__ = ["Complaint", "complaint_from", "complaint_in", "failure", "retry_after_in"]
@@ -94,9 +95,9 @@ def _by_status(status: int, complaint: Complaint) -> type[ProviderError]:
 
 
 def _words(complaint: Complaint, status: int | None) -> str:
-    said = " ".join(complaint.message.split())
+    said = " ".join(complaint.message[:_MOST_READ].split())
     if len(said) > _MOST_CHARACTERS:
-        said = said[:_MOST_CHARACTERS] + "…"
+        said = scrub(said)[:_MOST_CHARACTERS] + "…"  # half a secret is not recognised any more
     if said:
         return said
     return f"the service answered with status {status}" if status else "the service reported an error"
@@ -115,6 +116,7 @@ def _hint(kind: type[ProviderError], vendor: str, retryable: bool | None, model:
 
 
 _MOST_CHARACTERS = 600
+_MOST_READ = 20_000
 
 _UNSPECIFIC = (400, 409, 422)  # statuses that the vendor's code may make more exact
 
@@ -267,8 +269,8 @@ def _plain_text(body: bytes) -> str:
     text = body.decode(errors="replace")
     if "<" in text:
         title = re.search(r"(?is)<title[^>]{0,200}>(.{0,300}?)</title", text)
-        text = title[1] if title else re.sub(r"(?s)<[^>]{0,2000}>", " ", text[:20_000])
-    return " ".join(text.split())[:_MOST_CHARACTERS]
+        text = title[1] if title else re.sub(r"(?s)<[^>]{0,2000}>", " ", text[:_MOST_READ])
+    return " ".join(text[:_MOST_READ].split())
 
 
 def retry_after_in(headers: Mapping[str, str]) -> float | None:

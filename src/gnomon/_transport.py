@@ -6,7 +6,7 @@ A faster client is one more file with a class that has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes out."""
+    """What goes out. It shows itself without headers and proxy: they hold secrets."""
 
     method: str
     url: str
@@ -32,6 +32,12 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     proxy: str | None
     ca: str | None
+
+    def __repr__(self) -> str:
+        return f"<Outgoing {self.method}, {len(self.body)} bytes>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("method", self.method)]
 
 
 class Incoming(Protocol):
@@ -56,8 +62,8 @@ class Incoming(Protocol):
 class Transport(Protocol):
     """An HTTP client: the two methods that the rest is built on.
 
-    `open` raises `ConnectTimeout`, `FirstByteTimeout`, `Unreachable` or `StreamCut`,
-    `Incoming.read` raises `StreamCut`; nothing else.
+    `open` raises `ConnectTimeout`, `FirstByteTimeout`, `Unreachable`, `BadReply`, `StreamCut`, or a
+    `ConfigError` for a certificate file; `Incoming.read` raises `StreamCut`; nothing else.
     """
 
     async def open(self, call: Outgoing) -> Incoming: ...

@@ -177,3 +177,23 @@ def _check_settings(name: str, kind: type[Provider], settings: Mapping[str, obje
         if setting not in parameters and not open_ended:
             hint = near(setting, tuple(parameters))
             raise ConfigError(f"provider {name!r} takes no setting {setting!r}", hint=hint)
+    _check_types(name, kind, settings)
+
+
+def _check_types(name: str, kind: type[Provider], settings: Mapping[str, object]) -> None:
+    """By the annotations, as far as they are about data; the value itself is not shown, it may be a key."""
+    from typing import get_type_hints
+
+    import msgspec
+
+    try:
+        hints = get_type_hints(kind.__init__)
+    except NameError:  # of another package, which imports the type for type checkers only
+        return
+    for setting in settings.keys() & hints.keys():
+        try:
+            msgspec.convert(settings[setting], hints[setting])
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"setting {setting!r} of provider {name!r} cannot be used: {error}") from None
+        except TypeError:
+            continue  # a function or the like, which no file can give

@@ -795,3 +795,23 @@ def test_a_long_conversation_is_written_in_about_a_millisecond() -> None:
     small, large = (min(seconds(count) for _ in range(10)) for count in (1_001, 10_001))
     assert small < 0.01
     assert large < 40 * small
+
+
+@pytest.mark.parametrize("given", [Image(data=b"no image"), Image(url="data:"), Audio(data=b"RIFF0000WAVE")])
+def test_what_a_tool_gave_and_the_vendor_refuses_does_not_end_the_conversation(given: Part) -> None:
+    """The result stays in the conversation, so each later request would fail as well."""
+    said = (
+        Message.user("Look"),
+        Message.assistant(ToolCall("c_1", "weather", "{}")),
+        Message.tool(ToolResult("c_1", "weather", (Text("Here:"), given))),
+    )
+    body, codes_ = sent(Request(messages=said))
+    assert "left out" in msgspec.json.encode(body).decode()
+    assert codes_ == ["part_dropped"]
+
+
+@pytest.mark.parametrize("choice", ["required", OneTool("weather")])
+def test_the_choice_of_a_tool_where_there_is_none_is_not_dropped_in_silence(choice: Any) -> None:
+    body, codes_ = sent(asked(tool_choice=choice))
+    assert "tool_choice" not in body
+    assert codes_ == ["tool_choice"]

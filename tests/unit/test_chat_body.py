@@ -515,3 +515,19 @@ def test_openai_takes_every_effort(effort: Any) -> None:
 def test_the_same_thing_is_warned_about_once_however_often_it_happens() -> None:
     said = [thought("anthropic") for _ in range(5)]
     assert to("groq", *said)[1] == ["thinking_dropped"]
+
+
+@pytest.mark.parametrize(("made_up", "sent_as"), [("my tool é", "my_tool__"), ("", "_"), ("a.b", "a.b")])
+def test_a_name_that_a_model_made_up_does_not_spoil_the_conversation(made_up: str, sent_as: str) -> None:
+    said = messages_of(
+        Message.user("Hi"),
+        Message.assistant(ToolCall("c_1", made_up, "{}")),
+        Message.tool(ToolResult("c_1", made_up, (Text("there is no such tool"),), "error")),
+    )
+    assert said[1]["tool_calls"][0]["function"]["name"] == sent_as
+
+
+@pytest.mark.parametrize("vendor", ["compatible", "deepseek", "fireworks", "openrouter"])
+def test_a_budget_of_nothing_is_no_thinking(vendor: str) -> None:
+    body, warnings = to(vendor, thinking=Reasoning(budget_tokens=0))
+    assert (body, warnings) == to(vendor, thinking=Reasoning(effort="none"))

@@ -463,3 +463,14 @@ def test_usage_on_every_chunk_is_a_snapshot_and_the_last_counts() -> None:
 def test_groq_counts_in_a_field_of_its_own() -> None:
     last = {**chunk("stop"), "x_groq": {"id": "req", "usage": {"prompt_tokens": 9, "completion_tokens": 2}}}
     assert answer(chunk(content="x"), last, DONE).usage == Usage(input_tokens=9, output_tokens=2)
+
+
+@pytest.mark.parametrize("places", [("0", "1"), (0.0, 1.0)])
+def test_a_place_may_be_written_as_text_or_with_a_point(places: tuple[object, object]) -> None:
+    one, two = ({"index": place} for place in places)
+    said = answer(
+        calls({**one, "id": "a", "function": {"name": "f"}}, {**two, "id": "b", "function": {"name": "g"}}),
+        calls({**one, "function": {"arguments": '{"x":1}'}}, {**two, "function": {"arguments": '{"y":2}'}}),
+        chunk("tool_calls"),
+    )
+    assert [call.arguments for call in said.tool_calls] == ['{"x":1}', '{"y":2}']

@@ -9,7 +9,7 @@ import pytest
 
 from gnomon import registry
 from gnomon.contracts.provider import SupportsModels
-from gnomon.errors import BadReply, ConfigError, MissingKey, UnknownName
+from gnomon.errors import BadReply, BadRequest, ConfigError, MissingKey, UnknownName
 from gnomon.providers._vendors import VENDORS
 from gnomon.providers.compatible import CompatibleProvider, DeepSeekProvider, GroqProvider
 from gnomon.testing._server import FaultServer, ReceivedRequest, ServerReply
@@ -207,3 +207,34 @@ async def test_extra_and_headers_are_sent() -> None:
         provider = CompatibleProvider(base_url=server.url, extra={"seed": 7}, headers={"x-title": "Gnomon"})
         assert (await asked(server, provider))["seed"] == 7
     assert server.requests[0].headers["x-title"] == "Gnomon"
+
+
+@pytest.mark.parametrize("name", ["compatible", "openai", "anthropic"])
+async def test_half_a_character_is_a_bad_request_of_every_provider(name: str) -> None:
+    provider = registry.provider(f"{name}:m", {"base_url": "http://127.0.0.1:9", "key": KEY})
+    with pytest.raises(BadRequest, match="half a character"):
+        await provider.complete(Request(messages=(Message.user("a\ud800b"),)))
+
+
+@pytest.mark.parametrize("name", ["compatible", "openai", "anthropic"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"connect_s": "10"},
+        {"key": 5},
+        {"base_url": 5},
+        {"headers": {"x": 1}},
+        {"headers": "x"},
+        {"headers": {"x y": "z"}},
+        {"headers": {"x\r\ny": "z"}},
+        {"extra": [1]},
+        {"proxy": 5},
+        {"proxy": "socks5://u:s3cret@h:1"},
+        {"ca": 5},
+    ],
+)
+def test_a_setting_of_the_wrong_kind_is_a_config_error(name: str, wrong: dict[str, object]) -> None:
+    """They come out of a file that a person wrote."""
+    with pytest.raises(ConfigError) as caught:
+        registry.provider(f"{name}:m", {"base_url": "http://127.0.0.1:9", "key": KEY, **wrong})
+    assert "s3cret" not in str(caught.value)

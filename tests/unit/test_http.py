@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import ssl
+import traceback
 import warnings
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,9 @@ from gnomon._transport import Incoming, Outgoing
 from gnomon.errors import (
     BadReply,
     ConfigError,
+    ContextTooLong,
     ProviderError,
+    RateLimited,
     StreamCut,
     Unreachable,
 )
@@ -300,11 +304,17 @@ async def test_a_proxy_that_is_not_there_is_called_the_proxy() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "api.acme.example", "ftp://acme.example", "http://", "http://a:99999", "http://[::"]
+    "url",
+    [
+        *("", "api.acme.example", "ftp://acme.example", "http://", "http://a:99999", "http://[::"),
+        *("http://a:0", "http://a\nb", "http://a b", "http://a/v1?sig=s3cret", "http://a/v1#b"),
+        *("u:s3cret@a", "http://s3cret@a"),
+    ],
 )
 def test_an_address_that_is_none_is_named(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"base_url .* of provider 'acme'"):
+    with pytest.raises(ConfigError, match=r"base_url .* of provider 'acme'") as caught:
         HTTP(url, vendor="acme")
+    assert "s3cret" not in str(caught.value)
 
 
 async def test_a_service_that_is_not_there_is_named_with_what_to_do() -> None:
@@ -413,3 +423,170 @@ async def test_a_new_connection_that_closes_is_not_tried_again() -> None:
         with pytest.raises(StreamCut):
             await ask(http)
         assert len(server.heads) == 1
+
+
+async def test_a_request_that_a_kept_connection_took_and_lost_is_sent_once_more_at_most() -> None:
+    """A server that dies of a request gets it on one new connection, not on every one that was kept."""
+    asked = 0
+
+    async def answers_then_dies(write: Write) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 5:
+            raise ConnectionError
+        await asyncio.sleep(0.05)  # so that each of the five has a connection of its own
+        await write(ANSWER)
+
+    async with Server(answers_then_dies).running() as server, to(server) as http:
+        await asyncio.gather(*(ask(http) for _ in range(5)))
+        assert server.connections == 5
+        with pytest.raises(StreamCut):
+            await ask(http)
+        assert asked == 5 + 2
+
+
+async def test_a_request_that_was_worked_on_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was worked on is paid for; whether to ask again is for the caller to say."""
+    monkeypatch.setattr("gnomon._aiohttp._STALE_S", 0.1)
+    asked = 0
+
+    async def works_and_dies(write: Write) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await write(ANSWER)
+            return
+        await asyncio.sleep(0.2)
+        raise ConnectionError
+
+    async with Server(works_and_dies).running() as server, to(server) as http:
+        await ask(http)
+        with pytest.raises(StreamCut, match="before an answer began"):
+            await ask(http)
+        assert asked == 2
+
+
+async def test_cancelling_while_the_end_is_waited_for_closes_the_connection() -> None:
+    """The last event has come and the service holds the connection open: that wait can be cancelled too."""
+    gone = asyncio.Event()
+
+    async def held(write: Write) -> None:
+        await write(EVENTS + b"9\r\ndata: 1\n\n\r\n")
+        try:
+            while True:
+                await asyncio.sleep(0.005)
+                await write(b"2\r\n:\n\r\n")
+        finally:
+            gone.set()
+
+    async with Server(held).running() as server, to(server) as http:
+        leaving = asyncio.Event()
+
+        async def reads_one() -> None:
+            async with http.post("/chat", b"{}") as reply:
+                assert await reply.batch()
+                leaving.set()
+
+        reading = asyncio.create_task(reads_one())
+        await leaving.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert reading.cancelled()
+        await asyncio.wait_for(gone.wait(), 2)
+
+
+# --- secrets, in odd places -----------------------------------------------------
+
+KEY = "an-odd-secret-of-no-known-make"
+
+
+async def _read_as_json(http: HTTP) -> None:
+    async with http.post("/chat", b"{}") as reply:
+        for data in await reply.batch() or ():
+            raise reply.unreadable(data, ValueError("no JSON"))
+
+
+def _with_key(server: Server) -> HTTP:
+    return HTTP(server.url, vendor="acme", headers={"authorization": f"Bearer {KEY}"}, secrets=(KEY,))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        EVENTS.replace(b"transfer-encoding: chunked", b"x: y")
+        + b"data: "
+        + b"x" * 92
+        + KEY.encode()
+        + b"\n\n",
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>" + b"x" * 171 + KEY.encode() + b"</p>",
+        b"HTTP/1.1 500 No\r\n\r\n" + b"x" * 571 + KEY.encode(),
+        b"HTTP/1.1 500 No\r\nx-request-id: " + KEY.encode() + b"\r\ncontent-length: 0\r\n\r\n",
+    ],
+)
+async def test_a_secret_that_is_echoed_where_a_quotation_ends_is_not_shown_in_part(answer: bytes) -> None:
+    async def parrot(write: Write) -> None:
+        await write(answer)
+        raise ConnectionError  # which ends it
+
+    async with Server(parrot).running() as server:
+        http = _with_key(server)
+        with pytest.raises(ProviderError) as caught:
+            await _read_as_json(http)
+        await http.close()
+    assert KEY[:12] not in repr(caught.value.__dict__) + str(caught.value)
+
+
+async def test_no_secret_hangs_on_an_error_of_the_client_or_stands_in_its_frames() -> None:
+    """An error that is logged with its causes, or with the variables of its frames, shows no key."""
+    async with Server(b"SSH-2.0-OpenSSH\r\n\r\n").running() as server:
+        http = _with_key(server)
+        with pytest.raises(BadReply) as caught:
+            await ask(http)
+        await http.close()
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    ours = [line for line in told.format() if "test_http.py" not in line]
+    assert KEY not in "".join(ours)
+    assert KEY not in repr((caught.value.__cause__, caught.value.__context__))
+
+
+async def test_a_key_that_is_no_secret_does_not_change_what_an_error_says() -> None:
+    """A local server takes any key; a short one is a part of other words."""
+    body = b'{"error":{"message":"too long","code":"context_length_exceeded"}}'
+    refusal = b"HTTP/1.1 400 No\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    async with Server(refusal).running() as server:
+        http = HTTP(server.url, vendor="acme", secrets=("x",))
+        with pytest.raises(ContextTooLong):
+            await ask(http)
+        await http.close()
+
+
+def test_an_event_loop_that_has_ended_is_forgotten() -> None:
+    """A program that calls `asyncio.run` again and again does not grow."""
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def once() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        async with Server().running() as server:
+            await ask(HTTP(server.url, vendor="acme"))
+
+    for _ in range(3):
+        asyncio.run(once())
+    gc.collect()
+    assert [loop() for loop in loops] == [None, None, None]
+
+
+async def test_a_failed_reply_that_drips_is_told_soon_with_what_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gnomon._http._ERROR_S", 0.3)
+
+    async def dripping(write: Write) -> None:
+        await write(b"HTTP/1.1 429 Slow\r\nretry-after: 3\r\n\r\nslow down")
+        while True:
+            await asyncio.sleep(0.05)
+            await write(b" ")
+
+    async with Server(dripping).running() as server, to(server) as http:
+        with pytest.raises(RateLimited, match="slow down") as caught:
+            await asyncio.wait_for(ask(http), 3)
+        assert caught.value.retry_after == 3.0

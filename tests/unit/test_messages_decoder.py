@@ -402,3 +402,29 @@ def test_a_piece_of_text_costs_about_a_microsecond() -> None:
         return process_time() - start
 
     assert min(seconds() for _ in range(5)) / 10_000 < 10e-6
+
+
+def test_a_limit_inside_the_arguments_of_the_vendors_own_tool_is_a_limit_and_no_failure() -> None:
+    own = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    said = answer(
+        *text(0, "Let me look."),
+        block(1, **own),
+        delta(1, "input_json_delta", partial_json='{"query": "wea'),
+        stop(1),
+        *ended("max_tokens"),
+    )
+    assert said.stop_reason == "max_tokens"
+    part = said.message.content[1]
+    assert isinstance(part, UnknownPart)
+    assert part.data["cut_off"] == '{"query": "wea'
+    again, _ = body_of(
+        Request(messages=(Message.user("?"), said.message, Message.user("Go on"))), MODEL, Ways()
+    )
+    assert b"srvtoolu_1" not in again
+
+
+@pytest.mark.parametrize("odd", [{}, {"type": "error", "message": "busy"}, {"type": "error", "index": "x"}])
+def test_an_error_of_another_shape_is_the_error_all_the_same(odd: dict[str, Any]) -> None:
+    with pytest.raises(VendorFailure) as caught:
+        events({**odd, "error": {"type": "overloaded_error", "message": "busy"}})
+    assert caught.value.complaint.kind == "overloaded_error"

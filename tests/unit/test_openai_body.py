@@ -412,3 +412,16 @@ def test_a_conversation_of_a_thousand_messages_is_written_in_little_time() -> No
         return spent
 
     assert min(written() for _ in range(5)) < 0.01  # about 1 ms on an idle machine
+
+
+@pytest.mark.parametrize("given", [Image(data=b"no image"), Image(url="data:")])
+def test_what_a_tool_gave_and_the_vendor_refuses_does_not_end_the_conversation(given: Part) -> None:
+    """The result stays in the conversation, so each later request would fail as well."""
+    said = (
+        Message.user("Look"),
+        Message.assistant(ToolCall("c_1", "weather", "{}")),
+        Message.tool(ToolResult("c_1", "weather", (Text("Here:"), given))),
+    )
+    body, codes_ = sent(Request(messages=said))
+    assert "left out" in msgspec.json.encode(body).decode()
+    assert codes_ == ["media_left_out"]

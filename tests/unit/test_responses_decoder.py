@@ -331,3 +331,10 @@ def test_an_item_of_the_vendors_own_is_carried_as_it_came() -> None:
 def test_what_cannot_be_read_is_an_error_of_reading(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         ResponsesDecoder("openai", "gpt-6").feed(data)
+
+
+def test_an_error_without_its_type_is_the_error_all_the_same() -> None:
+    with pytest.raises(VendorFailure) as caught:
+        fed({"error": {"message": "no credit", "code": "insufficient_quota"}})
+    assert caught.value.complaint.code == "insufficient_quota"
+    assert fed({"error": None}) == []

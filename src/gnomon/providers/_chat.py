@@ -289,14 +289,15 @@ class ChatDecoder:
 
     def _call(self, delta: _CallDelta, out: list[ProviderEvent], *, fresh: bool) -> None:
         call_id = delta.id if isinstance(delta.id, str) else "" if delta.id is None else str(delta.id)
+        index = _whole_number(delta.index)
         function = delta.function or _Function()
         name, arguments = function.name or "", _argument_text(function.arguments)
-        call = self._calls.route(call_id, delta.index, name, fresh=fresh)
+        call = self._calls.route(call_id, index, name, fresh=fresh)
         if call is None:
             if not (call_id or name or arguments):
                 return  # an empty delta is no call
-            call = self._calls.open(call_id, delta.index, self._new_block())
-        self._calls.take(call, delta.index)
+            call = self._calls.open(call_id, index, self._new_block())
+        self._calls.take(call, index)
         if name and not call.started and name != call.name:
             call.name += name
         if delta.extra_content is not None:
@@ -405,6 +406,13 @@ def _argument_text(arguments: object) -> str:
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else msgspec.json.encode(arguments).decode()
+
+
+def _whole_number(index: object) -> object:
+    """A few servers write a place as `"0"` or `0.0`."""
+    if isinstance(index, str) and index.isdecimal():
+        return int(index)
+    return int(index) if isinstance(index, float) and index.is_integer() else index
 
 
 def _listed(value: object) -> list[Meta]:

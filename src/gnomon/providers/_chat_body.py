@@ -81,6 +81,8 @@ def _set_thinking(body: Meta, wanted: Reasoning, params: ThinkingParams | None, 
         notes.add("unsupported_parameter", "{vendor} has no setting for thinking: it was not sent")
         return
     effort, budget = wanted.effort, wanted.budget_tokens
+    if effort is None and budget == 0:  # as with every other provider: not to think at all
+        effort, budget = "none", None
     if effort == "none" and params.off is not None:
         _merge(body, params.off)
         return

@@ -6,6 +6,7 @@ takes a short way.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -203,7 +204,7 @@ class Messages:
         made: Meta = {
             "id": self._id(call.id),
             "type": "function",
-            "function": {"name": call.name, "arguments": self._arguments(call)},
+            "function": {"name": _called(call.name), "arguments": self._arguments(call)},
         }
         kept = call.meta.get("extra_content")
         made_by = (call.meta.get("provider"), call.meta.get("model"))
@@ -216,7 +217,9 @@ class Messages:
         longest = self._quirks.longest_id
         if longest is None or len(call_id) <= longest:
             return call_id
-        return "call_" + sha256(call_id.encode()).hexdigest()[: longest - len("call_")]
+        return (
+            "call_" + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[: longest - len("call_")]
+        )
 
     def _arguments(self, call: ToolCall) -> str:
         """As they came, but for a server that reads them again and stumbles over half of them."""
@@ -343,6 +346,14 @@ _AUDIO_FORMATS = {
     "audio/aiff": "aiff",
     "audio/x-aiff": "aiff",
 }
+
+
+def _called(name: str) -> str:
+    """A name that models make up may hold what services refuse to read back."""
+    return _NOT_IN_NAMES.sub("_", name)[:64] or "_"
+
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")  # a dot is taken by many, and stands in names of tools there
 
 
 def _said(text: str, refusals: list[str]) -> str | list[Meta] | None:

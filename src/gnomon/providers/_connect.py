@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -68,13 +69,28 @@ def connected(
     """HTTP to the vendor, with the key in its place. What the user set in `headers` wins."""
     sent = {account.header: account.prefix + key} if key else {}
     for name, value in (headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} of provider {account.vendor!r} is no name of a header")
         if not value.isprintable():
             raise ConfigError(f"header {name!r} of provider {account.vendor!r} holds a line end")
         sent[name.lower()] = value
+    _check_proxy(proxy, account.vendor)
     secrets = tuple(value for value in (key, *map(_secret_in, (headers or {}).items())) if value)
     return HTTP(
         base_url, vendor=account.vendor, headers=sent, secrets=secrets, limits=limits, proxy=proxy, ca=ca
     )
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _check_proxy(proxy: str | None, vendor: str) -> None:
+    """Its address is not shown: it may hold a password."""
+    if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
+        raise ConfigError(
+            f"the proxy of provider {vendor!r} is none that can be used",
+            hint="write it as http://host:port; SOCKS is not spoken",
+        )
 
 
 def _secret_in(header: tuple[str, str]) -> str | None:

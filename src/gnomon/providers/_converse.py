@@ -9,7 +9,7 @@ import msgspec
 
 from gnomon._http import HTTP
 from gnomon._status import Complaint
-from gnomon.errors import StreamCut
+from gnomon.errors import BadRequest, StreamCut
 from gnomon.types.events import ProviderEvent, StreamWarning, UsageUpdate
 from gnomon.types.requests import Usage
 
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 async def converse(http: HTTP, ask: Callable[[], Asked]) -> AsyncGenerator[ProviderEvent, None]:
     """Ask, and give the events as they come; the connection is let go of on every way out."""
-    asked = ask()
+    asked = _in_words(http, ask)
     for warning in asked.warnings:
         yield warning
     decoder = asked.decoder
@@ -81,3 +81,12 @@ async def converse(http: HTTP, ask: Callable[[], Asked]) -> AsyncGenerator[Provi
             raise StreamCut(
                 "the answer ended before it was complete", vendor=http.vendor, request_id=reply.request_id
             )
+
+
+def _in_words(http: HTTP, ask: Callable[[], Asked]) -> Asked:
+    try:
+        return ask()
+    except UnicodeEncodeError as error:  # a tool that lists files may give names that are no Unicode
+        raise BadRequest(
+            f"a text cannot be sent: it holds half a character ({error.reason})", vendor=http.vendor
+        ) from None

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon._status import complaint_from
-from gnomon.providers._calls import ended_call, made_up_id
+from gnomon.providers._calls import ended_call, is_complete_json, made_up_id
 from gnomon.providers._converse import VendorFailure
 from gnomon.providers._messages_wire import (
     DeltaIn,
@@ -143,6 +143,8 @@ class MessagesDecoder:
                 return (TextDelta(self._text.number, delta.text),)
             return self._continued(event.index or 0, delta, data)
         handler = self._handlers.get(kind or "")
+        if handler is None and kind is None and b'"error"' in data:
+            self._complain(data)
         return handler(event, data) if handler else ()
 
     def end(self) -> _Events:
@@ -151,6 +153,8 @@ class MessagesDecoder:
     def _unfitting(self, data: bytes, error: msgspec.ValidationError) -> _Events:
         """An event of another shape: passed over when it is of a kind that is not known either."""
         event = read_kind_of_event(data)
+        if event.type == "error":
+            self._complain(data)
         delta = event.delta.type if event.delta else ""
         if event.type in self._handlers or (event.type == "content_block_delta" and delta in _DELTAS):
             raise error
@@ -182,6 +186,12 @@ class MessagesDecoder:
 
     def _failed(self, event: EventIn, data: bytes) -> _Events:
         raise VendorFailure(complaint_from(msgspec.json.decode(data)))
+
+    def _complain(self, data: bytes) -> None:
+        """An error of another shape, or without its name, as what stands in between may send it."""
+        said = msgspec.json.decode(data, type=dict[str, object])
+        if said.get("error") or said.get("type") == "error":
+            raise VendorFailure(complaint_from(said))
 
     def _counted(self, said: UsageIn | None) -> _Events:
         """Running totals: what is said replaces what was said, what is left out stays."""
@@ -355,9 +365,13 @@ def _call_meta(block: _Block) -> Meta | None:
 
 
 def _service_part(block: _Block) -> UnknownPart:
-    if text := block.text.strip():
+    text = block.text.strip()
+    kept: Meta = {}
+    if text and is_complete_json(text):
         block.fields["input"] = msgspec.Raw(text.encode())
-    return UnknownPart(SERVICE_KIND + block.kind, {"json": _json(block.fields)})
+    elif text:
+        kept["cut_off"] = text  # by a limit: the call has no result, so it never goes back
+    return UnknownPart(SERVICE_KIND + block.kind, {"json": _json(block.fields), **kept})
 
 
 def _json(value: object) -> str:

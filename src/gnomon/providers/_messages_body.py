@@ -169,7 +169,11 @@ def _input_schema(
 
 def _set_tool_choice(body: Block, request: Request, model: str, family: Family, remarks: Remarks) -> None:
     choice = request.tool_choice
-    if choice is None or "tools" not in body:
+    if choice is None:
+        return
+    if "tools" not in body:
+        if choice not in ("auto", "none"):
+            remarks.add("tool_choice", "there are no tools: the choice of one is not sent")
         return
     if choice in ("auto", "none"):
         body["tool_choice"] = {"type": choice}

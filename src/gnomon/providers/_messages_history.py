@@ -228,6 +228,15 @@ class History:
             case _:
                 return self._left_out(part, "user")
 
+    def _returned(self, part: Part) -> Block | None:
+        """What a tool gave must not end the conversation: the model is told of what it cannot be shown."""
+        try:
+            return self._shown(part)
+        except BadRequest as refused:
+            what = f"{type(part).__name__} left out: {refused.message}"
+            self._remarks.add("part_dropped", what)
+            return {"type": "text", "text": f"({what})"}
+
     def _unheard(self) -> Block:
         """New audio is refused; a conversation that holds some, from another model, goes on without it."""
         if self._new:
@@ -237,7 +246,7 @@ class History:
 
     def _result(self, result: ToolResult, blocks: list[Block], results: list[Block]) -> None:
         call_id = self._ids.of_result(result.call_id)
-        content = [block for part in result.content if (block := self._shown(part)) is not None]
+        content = [block for part in result.content if (block := self._returned(part)) is not None]
         if call_id is None:
             self._remarks.add(
                 "result_moved", "a result without its call is sent to anthropic as plain content"

@@ -107,12 +107,18 @@ class ResponsesDecoder:
         handler = _HANDLERS.get(event.type)
         if handler is not None:
             return handler(self, event)
-        if event.type == "error":
-            raise VendorFailure(complaint_from(_without_type(data)))
+        if event.type == "error" or (event.type is None and b'"error"' in data):
+            self._complain(data, named=event.type is not None)
         return ()  # of a kind that is not known here
 
     def end(self) -> _Events:
         return ()
+
+    def _complain(self, data: bytes, *, named: bool) -> None:
+        """An error event; servers that resemble the vendor's, and what stands in between, do not name it."""
+        said = _without_type(data)
+        if named or said.get("error"):
+            raise VendorFailure(complaint_from(said))
 
     # --- text ---
 

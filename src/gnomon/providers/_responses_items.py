@@ -163,7 +163,7 @@ class Items:
                 case UnknownPart():
                     self._leave_out_unknown(part)
                 case Image() | Audio() | File():
-                    content += self._media(part, "tool")
+                    content += self._returned(part)
                 case _:
                     self._notes.add("dropped", "a tool's result held what is no content: it was not sent")
         return {
@@ -171,6 +171,15 @@ class Items:
             "call_id": _call_id(result.call_id),
             "output": _shortest(content) or ("" if result.status == "ok" else result.status),
         }
+
+    def _returned(self, part: Image | Audio | File) -> list[Meta]:
+        """What a tool gave must not end the conversation: the model is told of what it cannot be shown."""
+        try:
+            return self._media(part, "tool")
+        except BadRequest as refused:
+            what = f"{type(part).__name__} left out: {refused.message}"
+            self._notes.add("media_left_out", what, key=what)
+            return [{"type": "input_text", "text": f"({what})"}]
 
     # --- media ---
 

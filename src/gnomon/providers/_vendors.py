@@ -23,7 +23,7 @@ class ModelRule(msgspec.Struct, frozen=True):
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
-    """One service or kind of server. Without a key variable it needs no key."""
+    """One service or kind of server."""
 
     name: str
     base_url: str | None
