@@ -7,6 +7,7 @@ from typing import cast
 
 import msgspec
 
+from gnomon.providers._body import effort_for, merged
 from gnomon.providers._chat_messages import Messages
 from gnomon.providers._chat_quirks import ChatQuirks, ThinkingParams
 from gnomon.providers._notes import Notes
@@ -36,8 +37,7 @@ def chat_body(
         _set_metadata(body, request.metadata, quirks, extra, notes)
     if request.thinking is not None:
         _set_thinking(body, request.thinking, quirks.thinking, notes)
-    body.update(extra)
-    return _encode(body), notes.warnings()
+    return _encode(merged(body, extra) if extra else body), notes.warnings()
 
 
 # --- numbers -----------------------------------------------------------------------
@@ -73,8 +73,6 @@ def _set_metadata(
 
 # --- thinking ----------------------------------------------------------------------
 
-_EFFORT_UP_TO = ((2_048, "low"), (8_192, "medium"))
-
 
 def _set_thinking(body: Meta, wanted: Reasoning, params: ThinkingParams | None, notes: Notes) -> None:
     if params is None:
@@ -91,7 +89,7 @@ def _set_thinking(body: Meta, wanted: Reasoning, params: ThinkingParams | None, 
         _put(body, params.budget, budget)
         return
     if budget is not None:
-        chosen = effort or _effort_for(budget)
+        chosen = effort or effort_for(budget)
         notes.add("thinking_budget", f"{{vendor}} takes no budget for thinking: effort {chosen!r} was sent")
         effort = chosen
     if effort is not None and params.effort:
@@ -101,10 +99,6 @@ def _set_thinking(body: Meta, wanted: Reasoning, params: ThinkingParams | None, 
         _put(body, params.effort, word)
     elif effort is not None and not (params.on or params.budget):
         notes.add("unsupported_parameter", "{vendor} takes no effort for thinking: it was not sent")
-
-
-def _effort_for(budget: int) -> str:
-    return next((effort for limit, effort in _EFFORT_UP_TO if budget <= limit), "high")
 
 
 def _put(body: Meta, path: tuple[str, ...], value: object) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 from gnomon.errors import BadRequest, InvalidInput
+from gnomon.providers._body import merged
 from gnomon.providers._messages_history import History
 from gnomon.providers._messages_models import Family, family_of
 from gnomon.providers._messages_parts import Block, Remarks, is_blank, tool_name
@@ -49,7 +50,7 @@ def body_of(request: Request, model: str, ways: Ways) -> tuple[bytes, tuple[Stre
     _set_the_rest(body, request, remarks)
     if ways.cache:
         _mark(body, {"type": "ephemeral", "ttl": "1h"} if ways.cache == "1h" else {"type": "ephemeral"})
-    return _encoded(_merged(body, ways.extra)), remarks.warnings()
+    return _encoded(merged(body, ways.extra)), remarks.warnings()
 
 
 def count_body_of(request: Request, model: str, ways: Ways) -> bytes:
@@ -78,25 +79,6 @@ def _encoded(body: Block) -> bytes:
         raise BadRequest(
             f"a text cannot be sent: it holds half a character ({error.reason})", vendor="anthropic"
         ) from None
-
-
-def _merged(body: Block, extra: Mapping[str, object]) -> Block:
-    """Objects become one and lists are added, so that a tool of the vendor's own can stand beside ours."""
-    made = dict(body)
-    for name, value in extra.items():
-        there = made.get(name)
-        if isinstance(there, list) and isinstance(value, list | tuple):
-            made[name] = [*cast("list[object]", there), *cast("list[object]", value)]
-        elif isinstance(there, dict) and isinstance(value, Mapping):
-            made[name] = _one(cast(Block, there), cast("Mapping[str, object]", value))
-        else:
-            made[name] = value
-    return made
-
-
-def _one(there: Block, value: Mapping[str, object]) -> Block:
-    """Of two types, such as one way to think and another, the fields do not go together."""
-    return {**there, **value} if there.get("type") == value.get("type") else dict(value)
 
 
 # --- tools ----------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from gnomon.providers._body import effort_for, merged
 from gnomon.providers._notes import Notes
 from gnomon.providers._responses_items import Items
 from gnomon.providers._schema import OPENAI_STRICT, PLAIN, cached_compile
@@ -47,26 +48,12 @@ def responses_body(
     _set_thinking(body, request.thinking, summary, notes)
     _set_output(body, request.output_schema, notes)
     _note_what_is_not_taken(request, notes)
-    return _encode(_merged(body, extra)), notes.warnings()
+    return _encode(merged(body, extra)), notes.warnings()
 
 
 def _never_thinks(model: str) -> bool:
     """Models that came before thinking refuse to be asked for it in encrypted form."""
     return model.startswith(("gpt-3.5", "gpt-4", "chatgpt-4o")) or "-chat" in model
-
-
-def _merged(body: Meta, extra: Mapping[str, object]) -> Meta:
-    """Objects become one and lists are added, so that a hosted tool can stand beside ours."""
-    made = dict(body)
-    for name, value in extra.items():
-        there = made.get(name)
-        if isinstance(there, dict) and isinstance(value, Mapping):
-            made[name] = {**cast(Meta, there), **cast("Mapping[str, object]", value)}
-        elif isinstance(there, list) and isinstance(value, list | tuple):
-            made[name] = [*cast("list[object]", there), *cast("list[object]", value)]
-        else:
-            made[name] = value
-    return made
 
 
 def _set_numbers(body: Meta, request: Request) -> None:
@@ -88,25 +75,19 @@ def _note_what_is_not_taken(request: Request, notes: Notes) -> None:
 
 # --- thinking ----------------------------------------------------------------------
 
-_EFFORT_UP_TO = ((0, "none"), (2_048, "low"), (8_192, "medium"))
-
 
 def _set_thinking(body: Meta, wanted: Reasoning | None, summary: Summary | None, notes: Notes) -> None:
     if wanted is None:
         return
     effort: str | None = wanted.effort
     if wanted.budget_tokens is not None:
-        effort = effort or _effort_for(wanted.budget_tokens)
+        effort = effort or effort_for(wanted.budget_tokens)
         notes.add("thinking_budget", f"{{vendor}} takes no budget for thinking: effort {effort!r} was sent")
     reasoning: Meta = {"effort": effort} if effort is not None else {}
     if summary is not None and effort != "none":
         reasoning["summary"] = summary
     if reasoning:
         body["reasoning"] = reasoning
-
-
-def _effort_for(budget: int) -> str:
-    return next((effort for most, effort in _EFFORT_UP_TO if budget <= most), "high")
 
 
 # --- tools -------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from typing import cast
 
 import msgspec
 
 from gnomon.contracts.provider import Provider
-from gnomon.errors import BadReply, ConfigError
+from gnomon.errors import ConfigError
+from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
 from gnomon.providers._connect import Account, connected, found_key, limits_from
@@ -87,7 +87,7 @@ class CompatibleProvider(Provider):
     async def list_models(self) -> tuple[str, ...]:
         """The models that the service offers, by name."""
         self._expect_key()
-        return _names_in(await self._http.get("/models"), self.name)
+        return model_names(await self._http.get("/models"), self.name)
 
     async def close(self) -> None:
         await self._http.close()
@@ -137,21 +137,6 @@ def _changed(usual: ChatQuirks, given: Mapping[str, object], name: str) -> ChatQ
         return msgspec.convert({**known, **given}, ChatQuirks)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the quirks of provider {name!r} cannot be used: {error}") from error
-
-
-def _names_in(reply: bytes, vendor: str) -> tuple[str, ...]:
-    """An object with the list under `data`, as OpenAI has it, or the bare list."""
-    try:
-        said: object = msgspec.json.decode(reply)
-        listed = cast("dict[str, object]", said).get("data") if isinstance(said, dict) else said
-        models = msgspec.convert(listed, list[_Model])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadReply(f"the list of models cannot be read: {error}", vendor=vendor) from error
-    return tuple(sorted(model.id for model in models))
-
-
-class _Model(msgspec.Struct):
-    id: str
 
 
 # One class a name, for the registry: what tells them apart is data in `_vendors.py`.

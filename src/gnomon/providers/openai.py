@@ -7,10 +7,9 @@ import re
 from collections.abc import AsyncGenerator, Mapping
 from typing import Literal
 
-import msgspec
-
 from gnomon.contracts.provider import Provider
-from gnomon.errors import BadReply, ConfigError
+from gnomon.errors import ConfigError
+from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
 from gnomon.providers._connect import Account, connected, found_key, limits_from
@@ -83,12 +82,7 @@ class OpenAIProvider(Provider):
     async def list_models(self) -> tuple[str, ...]:
         """The models that the key may use, by name."""
         self._expect_key()
-        reply = await self._http.get("/models")
-        try:
-            listed = msgspec.json.decode(reply, type=_Models)
-        except msgspec.DecodeError as error:
-            raise BadReply(f"the list of models cannot be read: {error}", vendor=self.name) from error
-        return tuple(sorted(model.id for model in listed.data))
+        return model_names(await self._http.get("/models"), self.name)
 
     async def close(self) -> None:
         await self._http.close()
@@ -122,11 +116,3 @@ class OpenAIProvider(Provider):
             "openai-project": project or env.get("OPENAI_PROJECT_ID"),
         }
         return {name: value for name, value in given.items() if value}
-
-
-class _Model(msgspec.Struct):
-    id: str
-
-
-class _Models(msgspec.Struct):
-    data: list[_Model]

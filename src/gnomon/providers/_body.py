@@ -1,0 +1,54 @@
+"""What the bodies of all vendors have in common: what a user adds to them, and the words for an effort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from gnomon.errors import BadReply
+from gnomon.types.messages import Meta
+
+__all__ = ["effort_for", "merged", "model_names"]
+
+_EFFORT_UP_TO = ((0, "none"), (2_048, "low"), (8_192, "medium"))
+
+
+def effort_for(budget_tokens: int) -> str:
+    """The effort that comes nearest to a budget, for a vendor that takes none."""
+    return next((effort for most, effort in _EFFORT_UP_TO if budget_tokens <= most), "high")
+
+
+def merged(body: Meta, extra: Mapping[str, object]) -> Meta:
+    """Objects become one and lists are added, so that a tool of the vendor's own can stand beside ours."""
+    made = dict(body)
+    for name, value in extra.items():
+        there = made.get(name)
+        if isinstance(there, list) and isinstance(value, list | tuple):
+            made[name] = [*cast("list[object]", there), *cast("list[object]", value)]
+        elif isinstance(there, dict) and isinstance(value, Mapping):
+            made[name] = _one(cast(Meta, there), cast("Mapping[str, object]", value))
+        else:
+            made[name] = value
+    return made
+
+
+def _one(there: Meta, value: Mapping[str, object]) -> Meta:
+    """Of two types, such as one way to think and another, the fields do not go together."""
+    return {**there, **value} if there.get("type") == value.get("type") else dict(value)
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+def model_names(reply: bytes, vendor: str) -> tuple[str, ...]:
+    """The names in a list of models: under `data`, as OpenAI has it, or the bare list."""
+    try:
+        said: object = msgspec.json.decode(reply)
+        listed = cast("dict[str, object]", said).get("data") if isinstance(said, dict) else said
+        models = msgspec.convert(listed, list[_Model])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadReply(f"the list of models cannot be read: {error}", vendor=vendor) from error
+    return tuple(sorted(model.id for model in models))
