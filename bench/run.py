@@ -19,12 +19,15 @@ import startup
 import streaming
 from measure import Row
 
+import wire
+
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
 
 
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
-    rows = startup.rows(quick=options.quick) + streaming.rows(quick=options.quick)
+    parts = (startup, streaming, wire)
+    rows = [row for part in parts for row in part.rows(quick=options.quick)]
     if not options.no_install:
         rows += install.rows()
     print(table(rows))
