@@ -14,7 +14,7 @@ from contextvars import Context, ContextVar
 from functools import cache, lru_cache
 from ipaddress import ip_address
 from os import strerror
-from ssl import SSLContext, create_default_context
+from ssl import SSLContext, SSLError, create_default_context
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -206,6 +206,8 @@ def _place(url: str) -> str:
 def _reason(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
     said: object = getattr(inner, "verify_message", None) or getattr(inner, "message", None)
+    if said is None and isinstance(inner, SSLError):
+        said = (inner.reason or "").replace("_", " ").lower() or None  # its number is no system's
     number = getattr(inner, "errno", None)
     if said is None and isinstance(number, int) and number > 0:
         said = strerror(number).lower()  # the words of the loop repeat the address

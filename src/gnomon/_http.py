@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -34,6 +34,8 @@ from gnomon.errors import (
 )
 
 __all__ = ["HTTP", "Exchange", "Limits", "Reply"]
+
+_T = TypeVar("_T")
 
 SETTLE_S = 0.02
 """How long the end of a reply may take after its last event, for the connection to be used again."""
@@ -84,6 +86,11 @@ class HTTP:
         """A reply as a whole."""
         async with Exchange(self, self._outgoing("GET", path, b""), None) as reply:
             return await reply.whole()
+
+    async def get_as(self, path: str, kind: type[_T]) -> _T:
+        """A reply as a whole, read as this type."""
+        async with Exchange(self, self._outgoing("GET", path, b""), None) as reply:
+            return reply.read_as(await reply.whole(), kind)
 
     async def close(self) -> None:
         """Let go of the connections. May be called twice, and the next request opens new ones."""
@@ -285,6 +292,13 @@ class Reply:
         while size < most_bytes and (piece := await self._read()):
             pieces.append(piece)
             size += len(piece)
+
+    def read_as(self, body: bytes, kind: type[_T]) -> _T:
+        """The body as this type, or the error that says whose answer it is not."""
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise self._not_an_answer(f"the answer cannot be read: {error}") from error
 
     def failed(self, complaint: Complaint) -> ProviderError:
         """The error for a complaint that came inside the answer."""

@@ -57,7 +57,7 @@ def failure(
         request_id=request_id or complaint.request_id,
         retry_after=retry_after,
         retryable=retryable,
-        hint=_hint(kind, vendor, retryable, model),
+        hint=_hint(kind, vendor, retryable, model, retry_after),
     )
 
 
@@ -103,7 +103,13 @@ def _words(complaint: Complaint, status: int | None) -> str:
     return f"the service answered with status {status}" if status else "the service reported an error"
 
 
-def _hint(kind: type[ProviderError], vendor: str, retryable: bool | None, model: str | None) -> str | None:
+def _hint(
+    kind: type[ProviderError],
+    vendor: str,
+    retryable: bool | None,
+    model: str | None,
+    retry_after: float | None,
+) -> str | None:
     if retryable is False:
         return f"the account at {vendor} has no credit or quota left: add some, or use another key"
     if kind is Unauthorized:
@@ -112,7 +118,13 @@ def _hint(kind: type[ProviderError], vendor: str, retryable: bool | None, model:
         return f"`gnomon models {vendor}` lists the models" + (f"; {model!r} was asked for" if model else "")
     if kind is ContextTooLong:
         return "shorten the conversation, or use a model with a larger window"
-    return None
+    if kind is RateLimited:
+        return f"ask again {_when(retry_after)}, or less often"
+    return f"ask again {_when(retry_after)}" if kind is Overloaded else None
+
+
+def _when(retry_after: float | None) -> str:
+    return f"in {retry_after:.3g} s" if retry_after else "in a while"
 
 
 _MOST_CHARACTERS = 600

@@ -306,6 +306,8 @@ _FIELDS: dict[_Key, _Field] = {
 }
 # What a project may set before it is trusted.
 _HARMLESS = frozenset({"model", "system", "output", "tools", "budget"})
+# The names after `local:` that stand for an installed package, whatever lies in the folder.
+_NO_FILE = frozenset({"", "smollm2-135m"})
 _DEEPEST = 32
 
 
@@ -344,11 +346,14 @@ def _checked(layer: _Layer) -> _Table:
 
 
 def _names_weights(model: object) -> bool:
-    """Whether it is `local:` with a path: a file that came with the folder would meet a native parser."""
+    """Whether it is `local` and anything but its own model: a file of this folder would meet a native parser.
+
+    Any word can be the name of a file, so what is let through is named, not what is refused.
+    """
     if not isinstance(model, str):
         return False
-    name = model.strip()
-    return name.startswith(("local:", "local/")) and any(mark in name[6:] for mark in ("/", "\\", ".", "~"))
+    provider, _, weights = model.replace("/", ":", 1).partition(":")
+    return provider.strip() == "local" and weights.strip().lower() not in _NO_FILE
 
 
 def _items(key: _Key, value: object, layer: _Layer) -> Iterable[tuple[str, object]]:

@@ -12,6 +12,7 @@ import pytest
 from command import Gnomon, failed_in_one_line, in_terminal, nobody_else
 from small_server import Answer, answering, models, says
 
+from gnomon.cli.servers import _is_whole
 from gnomon.providers._local_weights import INSTALL, bundled_path, engine_installed
 
 KEY = "sk-plain-words-0123456789"
@@ -262,3 +263,52 @@ def test_models_of_a_provider_that_cannot_be_asked_fail_in_one_line(gnomon: Gnom
     failed_in_one_line(gnomon("models", "nosuch"), 2, "no provider called 'nosuch'")
     failed_in_one_line(gnomon("models", "openai"), 1, "'openai' has no key", "OPENAI_API_KEY")
     failed_in_one_line(gnomon("models", "scripted"), 2, "scripted")
+
+
+# --- servers that mean no good ----------------------------------------------------
+
+
+def test_a_name_that_would_move_the_cursor_is_neither_chosen_nor_shown(gnomon: Gnomon) -> None:
+    with answering({"/v1/models": models("\x1b]0;owned\x07", "two\nlines", "")}) as server:
+        assert would_choose(gnomon, VLLM_BASE_URL=server.url) == "demo"
+        listed = gnomon("models", "vllm", VLLM_BASE_URL=server.url)
+    assert listed.returncode == 0, listed.stderr
+    assert b"\x1b" not in listed.stdout
+    assert len(listed.stdout.splitlines()) == 3
+
+
+def test_a_list_too_long_to_be_read_in_time_is_not_taken(gnomon: Gnomon) -> None:
+    names = [f"model-{number}" for number in range(5_000)]
+    with answering({"/v1/models": models(*names)}) as server:
+        assert would_choose(gnomon, VLLM_BASE_URL=server.url) == "demo"
+
+
+@pytest.mark.parametrize("length", ["-5", "many", "9" * 5000])
+def test_a_reply_whose_length_is_no_number_holds_nobody_up(length: str) -> None:
+    assert not _is_whole(bytearray(b"HTTP/1.0 200 OK\r\nContent-Length: %b\r\n\r\n{}" % length.encode()))
+    assert _is_whole(bytearray(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+    assert not _is_whole(bytearray(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n{}"))
+
+
+# --- the same for programs ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("openai", "missing_key"), ("nope", "unknown_name"), ("", "config")]
+)
+def test_a_failure_of_models_is_json_where_json_was_asked_for(gnomon: Gnomon, name: str, code: str) -> None:
+    done = gnomon("models", name, "--output", "json")
+    said = json.loads(done.stdout)
+    assert done.returncode != 0
+    assert said["models"] == []
+    assert [error["code"] for error in said["errors"]] == [code]
+
+
+def test_models_of_a_whole_model_name_are_those_of_its_provider(gnomon: Gnomon) -> None:
+    done = gnomon("models", "demo:slow")
+    assert b"demo:demo" in done.stdout.splitlines()
+
+
+def test_the_doctor_says_when_a_provider_has_to_be_told_its_model(gnomon: Gnomon) -> None:
+    found = json.loads(gnomon("doctor", "--output", "json", GROQ_API_KEY=KEY).stdout)["model"]
+    assert (found["name"], "groq:MODEL" in (found["problem"] or "")) == ("groq", True)

@@ -116,3 +116,31 @@ def test_a_program_is_told_the_same_in_json(gnomon: Gnomon) -> None:
     assert failure["code"] == "unauthorized"
     assert failure["retryable"] is False
     assert re.search("check the key", failure["hint"])
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "compatible"])
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b'{"data": [{"id": "\xff"}]}', b'{"data": 5}'])
+def test_a_list_of_models_that_is_none_is_told_as_a_wrong_address(
+    gnomon: Gnomon, provider: str, body: bytes
+) -> None:
+    page = Answer(body, headers={"x-request-id": "req_9"})
+    with answering({"/v1/models": page, "/v1/models?limit=1000": page}) as server:
+        env = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+        env |= {"COMPATIBLE_BASE_URL": server.url, "ANTHROPIC_BASE_URL": server.url.removesuffix("/v1")}
+        done = gnomon("models", provider, **env)
+    told(done, f"{provider}: the answer cannot be read", "status 200, request req_9", "right base_url?")
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"), [(429, "ask again in 7 s, or less often"), (529, "ask again in 7 s")]
+)
+def test_a_busy_service_is_told_with_when_to_ask_again(gnomon: Gnomon, status: int, hint: str) -> None:
+    with answering(everywhere(error(status, "slow down", **{"retry-after": "7"}))) as server:
+        told(asked(gnomon, server.url), f"status {status}", f"({hint})")
+
+
+def test_a_server_that_speaks_no_tls_is_told_as_such(gnomon: Gnomon) -> None:
+    with answering({}) as server:
+        done = asked(gnomon, server.url.replace("http:", "https:"))
+    told(done, "is not secure: ")
+    assert b"operation not permitted" not in done.stderr

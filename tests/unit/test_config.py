@@ -808,7 +808,10 @@ def test_an_untrusted_project_may_set_nothing_else(place: Place, text: str, key:
     assert load(env=place.env, cwd=place.project, use_project=False).config == Config()
 
 
-WEIGHTS = ["local:evil.gguf", "local:./evil.gguf", "local/../evil", " local:~/w", "local:a\\\\b"]
+WEIGHTS = [
+    *("local:evil.gguf", "local:./evil.gguf", "local/../evil", " local:~/w", "local:a\\\\b"),
+    *("local:weights", "local/weights", "local :./evil.gguf", "local : weights", "local:smollm2-135m/x"),
+]
 
 
 @pytest.mark.parametrize("model", WEIGHTS)
@@ -817,7 +820,17 @@ def test_an_untrusted_project_may_name_no_file_of_weights(place: Place, model: s
     assert "may name a file of weights only in a trusted folder" in fails(place.load, NotTrusted)
 
 
-@pytest.mark.parametrize("model", ["local", "local:smollm2-135m", "openrouter:meta/llama-4.1", "locally:a/b"])
+def test_the_one_local_model_a_stranger_may_name_is_the_installed_one() -> None:
+    from gnomon.config import _NO_FILE
+    from gnomon.providers._local_weights import BUNDLED
+
+    assert {"", BUNDLED} == _NO_FILE
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["local", "local:", "local:smollm2-135m", "openrouter:meta/llama-4.1", "locally:a/b", "a:local/b"],
+)
 def test_an_untrusted_project_may_name_any_other_model(place: Place, model: str) -> None:
     place.set_project(f'model = "{model}"')
     assert place.load().config.model == model

@@ -76,6 +76,16 @@ def test_what_is_no_file_of_weights_is_refused_with_what_to_do(tmp_path: Path) -
         weights_path(str(tmp_path))
     with pytest.raises(BadRequest, match="is not a GGUF file"):
         weights_path(str(tmp_path / "text.gguf"))
+    with pytest.raises(ModelNotFound, match="cannot be read: embedded null"):
+        weights_path("a\0b")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    code = "import sys; from gnomon.providers._local_weights import weights_path; weights_path(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path / "pipe.gguf")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert "it is a pipe or a device" in done.stderr
 
 
 def test_weights_that_are_not_installed_are_told_with_the_line_that_installs_them(
@@ -421,3 +431,94 @@ def test_an_owner_that_closes_nothing_ends_in_silence() -> None:
 def test_the_key_of_a_process_is_not_shown() -> None:
     loaded = Loaded(address="http://127.0.0.1:1", tools=False, images=False, audio=False, key="hidden-key")
     assert "hidden-key" not in repr(loaded)
+
+
+# --- what an installed engine may do --------------------------------------------------
+
+STUCK = "sum(range(10**12))"  # in C, and without letting go of Python's lock
+
+
+def child_with(tmp_path: Path, engine: str) -> subprocess.Popen[bytes]:
+    """The process of a model, with this for its engine, and asked to load something."""
+    (tmp_path / "xllamacpp.py").write_text(engine)
+    child = subprocess.Popen(
+        [sys.executable, "-P", _local_process._PROGRAM],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "ascii"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    child.stdin.write('{"path": "ünï.gguf"}\n'.encode())
+    child.stdin.flush()
+    return child
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="by a signal of Linux")
+def test_a_process_ends_with_its_owner_also_while_it_is_loading(tmp_path: Path) -> None:
+    loading = "import sys; print('loading', file=sys.stderr, flush=True)"
+    engine = f"def CommonParams():\n    {loading}\n    {STUCK}\n"
+    with child_with(tmp_path, engine) as child:
+        assert child.stderr is not None
+        assert child.stdin is not None
+        try:
+            assert child.stderr.readline() == b"loading\n"
+            child.stdin.close()
+            child.wait(timeout=10)
+        finally:
+            child.kill()
+
+
+def test_a_path_reaches_the_process_as_it_is_whatever_the_locale_says(tmp_path: Path) -> None:
+    engine = """
+import sys
+class CommonParams:
+    class model:
+        def __setattr__(self, name, value): sys.stderr.buffer.write(value.encode() + b"\\n"); raise SystemExit
+    model = model()
+"""
+    child = child_with(tmp_path, engine)
+    _, said = child.communicate(timeout=20)
+    assert said.decode() == "ünï.gguf\n"
+
+
+async def test_an_engine_that_cannot_be_imported_is_not_blamed_on_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xllamacpp.py").write_text(
+        "raise ImportError('libgomp.so.1: cannot open shared object file')"
+    )
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    provider = LocalProvider(model=str(tmp_path / "m.gguf"))
+    with pytest.raises(ConfigError, match=r"xllamacpp cannot be imported: libgomp.*install it anew"):
+        [event async for event in provider.events(ask("hi"))]
+    await provider.close()
+
+
+@needs_local
+async def test_the_small_model_keeps_its_habits_by_whatever_name_it_is_asked_for(tmp_path: Path) -> None:
+    link = tmp_path / "link.gguf"
+    link.symlink_to(str(bundled_path()))
+    request = msgspec.structs.replace(ask("hi"), max_tokens=None, temperature=None)
+    loaded = Loaded(address="http://127.0.0.1:9", tools=False, images=False, audio=False)
+    for model in (BUNDLED, BUNDLED.upper(), str(link)):
+        provider = LocalProvider(model=model)
+        body = provider._ask(
+            request, model, loaded, small=_local_weights.is_bundled(provider._wanted.path)
+        ).body
+        assert b'"max_tokens":512' in body
+        assert b'"repeat_penalty"' in body
+
+
+@needs_local
+async def test_a_process_that_died_leaves_no_way_behind() -> None:
+    provider = LocalProvider(context=256)
+    for _ in range(2):
+        [event async for event in provider.events(ask("hi", max_tokens=1))]
+        assert len(provider._ways) == 1
+        process = next(iter(provider._held.values()))
+        process.end()
+        await process.ended(5)
+    await provider.close()

@@ -91,7 +91,8 @@ def _obstacle(name: str, settings: config.Config) -> str | None:
     """Why this model could not be used; making a provider asks nothing of it yet."""
     try:
         own = settings.providers.get(registry.parse_model(name).provider)
-        registry.provider(name, own)
+        if not registry.provider(name, own).model:
+            return f"it has to be told its model: {name}:MODEL (`gnomon models {name}` lists them)"
     except GnomonError as error:
         return clean(str(error))
     except Exception as error:  # noqa: BLE001 - a provider from another package may raise anything

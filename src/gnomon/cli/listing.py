@@ -12,13 +12,14 @@ import msgspec
 
 from gnomon import config, registry
 from gnomon.cli.choice import keyed, local_is_ready
-from gnomon.cli.problems import FAILED, clean, report
+from gnomon.cli.problems import FAILED, clean, printable, report
 from gnomon.cli.servers import servers
 from gnomon.contracts.provider import SupportsModels
 from gnomon.errors import ConfigError, GnomonError, ProviderTimeout
 
 __all__ = ["Failure", "Listed", "listing"]
 
+_LONGEST_NAME = 400
 _SLOW_S = 1.0
 _LIMIT_S = 30.0
 
@@ -31,7 +32,7 @@ _NONE_READY = (
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a provider did not say what it has."""
 
-    provider: str
+    provider: str | None
     code: str
     message: str
     hint: str | None = None
@@ -46,13 +47,19 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 def listing(name: str | None, *, as_json: bool, use_project: bool, quiet: bool) -> int:
     """Show the models; the exit code."""
-    settings = config.load(use_project=use_project).config
-    found = asyncio.run(_listed(name, settings, quiet=quiet))
+    try:
+        settings = config.load(use_project=use_project).config
+        provider = registry.parse_model(name).provider if name is not None else None
+        found = asyncio.run(_listed(provider, settings, quiet=quiet))
+    except GnomonError as error:
+        if as_json:  # whoever asked for JSON gets JSON
+            click.echo(msgspec.json.encode(Listed(models=[], errors=[_failure(name, error)])).decode())
+        raise
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
         for model in found.models:
-            click.echo(model)
+            click.echo(printable(model, _LONGEST_NAME))
         for failure in found.errors:
             hint = f" ({failure.hint})" if failure.hint else ""
             report(f"{failure.message}{hint}", kind=_unless_named(failure))
@@ -123,7 +130,7 @@ def _say_slow(name: str, quiet: bool) -> None:
         sys.stderr.flush()
 
 
-def _failure(provider: str, error: BaseException) -> Failure:
+def _failure(provider: str | None, error: BaseException) -> Failure:
     if not isinstance(error, Exception):
         raise error  # an interruption is nobody's failure
     if isinstance(error, GnomonError):

@@ -200,7 +200,7 @@ def _as_result(result: ToolResult) -> str:
 def _bill(turn: Turn, provider: Provider) -> str:
     """model · tokens · seconds, and why it stopped when that is not plain."""
     seconds = (turn.ended_at - turn.started_at).total_seconds()
-    facts = [f"{provider.name}:{provider.model}", _tokens(turn.usage), f"{seconds:.1f} s"]
+    facts = [one_line(f"{provider.name}:{provider.model}", 200), _tokens(turn.usage), f"{seconds:.1f} s"]
     if turn.stop not in ("end_turn", "stop_sequence"):
         facts.append(f"stopped: {turn.stop}")
     return " · ".join(facts)

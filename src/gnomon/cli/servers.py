@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple, cast
@@ -14,7 +15,8 @@ __all__ = ["Server", "servers"]
 _LIMIT_S = 0.15
 """For all of them together: they are asked at once."""
 
-_MOST_BYTES = 1024 * 1024
+_MOST_BYTES = 128 * 1024  # reading a longer list would take longer than the limit, which cannot interrupt it
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*\r\n")
 _HERE = (None, "localhost", "0.0.0.0")  # noqa: S104 - compared with, not bound to
 
 
@@ -128,22 +130,26 @@ async def _read_models(
 
 def _is_whole(reply: bytearray) -> bool:
     """Whether all that was announced has come: some keep the connection open all the same."""
-    head, found, body = reply.partition(b"\r\n\r\n")
-    lengths = [
-        line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
-    ]
-    return bool(found and lengths and len(body) >= int(lengths[0]))
+    end = reply.find(b"\r\n\r\n")
+    if end < 0:
+        return False
+    announced = _LENGTH.search(reply, 0, end + 2)
+    return announced is not None and len(reply) - end - 4 >= int(announced[1])
 
 
 def _models_in(reply: bytes) -> tuple[str, ...]:
-    """The names in a list of models; none when this is not a reply of that kind."""
+    """The names in a list of models; none when this is not a reply of that kind.
+
+    Whoever has taken the port may name a model so that its name moves a terminal's cursor.
+    """
     head, _, body = reply.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0] + b" ":
         return ()
     try:
         said: object = msgspec.json.decode(body)
         listed = cast("dict[str, object]", said).get("data") if isinstance(said, dict) else None
-        return tuple(model.id for model in msgspec.convert(listed, list[_Model]))
+        named = (model.id for model in msgspec.convert(listed, list[_Model]))
+        return tuple(name for name in named if name.strip() and name.isprintable())
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ()
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from gnomon.errors import BadReply
+from gnomon._http import HTTP
 from gnomon.types.messages import Meta
 
 __all__ = ["effort_for", "merged", "model_names"]
@@ -43,12 +43,16 @@ class _Model(msgspec.Struct):
     id: str
 
 
-def model_names(reply: bytes, vendor: str) -> tuple[str, ...]:
-    """The names in a list of models: under `data`, as OpenAI has it, or the bare list."""
-    try:
-        said: object = msgspec.json.decode(reply)
-        listed = cast("dict[str, object]", said).get("data") if isinstance(said, dict) else said
-        models = msgspec.convert(listed, list[_Model])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadReply(f"the list of models cannot be read: {error}", vendor=vendor) from error
+class _Listed(msgspec.Struct):
+    data: list[_Model]
+
+
+# Under `data`, as OpenAI has it, or the bare list.
+_MODELS = cast("type[_Listed | list[_Model]]", _Listed | list[_Model])
+
+
+async def model_names(http: HTTP) -> tuple[str, ...]:
+    """The names in the service's list of models."""
+    listed = await http.get_as("/models", _MODELS)
+    models = listed.data if isinstance(listed, _Listed) else listed
     return tuple(sorted(model.id for model in models))

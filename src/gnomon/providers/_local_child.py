@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import sys
 from typing import Any, cast
 
@@ -23,13 +24,28 @@ _ERRORS_ONLY = 1
 def main() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever llama.cpp prints, the owner reads our one line
-    wanted = json.loads(sys.stdin.readline())
+    wanted = json.loads(sys.stdin.buffer.readline())  # bytes: a path is UTF-8, whatever the locale says
+    _end_with_owner()
     server = _started(wanted)
     address = str(server.listening_address)
     told = {"address": address, **_abilities(address, wanted["key"])}
     os.write(answers, json.dumps(told).encode() + b"\n")
-    sys.stdin.read()
+    sys.stdin.buffer.read()
     os._exit(0)  # its threads may be in the middle of a token
+
+
+def _end_with_owner() -> None:
+    """Let the kernel end this process with its owner: nobody reads standard input while a model is loaded.
+
+    The signal comes when the pipe is closed, and ends whoever does not handle it. Where it is
+    ignored, or the owner is gone already, the end is seen after loading.
+    """
+    if sys.platform == "linux":
+        import fcntl  # which other systems do not have
+
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _started(wanted: dict[str, Any]) -> Any:

@@ -192,6 +192,10 @@ def _spawned(log: IO[bytes]) -> subprocess.Popen[bytes]:
 def _not_loaded(path: str, log: IO[bytes]) -> ConfigError:
     log.seek(0)
     said = log.read(100_000).decode(errors="replace")
+    if broken := re.search(r"^(?:ImportError|ModuleNotFoundError): (.+)", said, re.M):
+        return ConfigError(
+            f"xllamacpp cannot be imported: {broken[1]}", hint="install it anew: pip install 'gnomon[local]'"
+        )
     causes = re.findall(r"error loading model: (.+)", said) or re.findall(r"^(\w*Error: .+)", said, re.M)
     reason = causes[-1].strip() if causes else "llama.cpp gave no reason; there may not be enough memory"
     return ConfigError(f"{path} cannot be loaded: {reason}", hint="use another GGUF file, or a smaller one")

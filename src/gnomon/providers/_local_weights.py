@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from importlib.util import find_spec
 
 from gnomon.errors import BadRequest, MissingExtra, ModelNotFound
 
-__all__ = ["BUNDLED", "INSTALL", "bundled_path", "engine_installed", "weights_path"]
+__all__ = ["BUNDLED", "INSTALL", "bundled_path", "engine_installed", "is_bundled", "weights_path"]
 
 BUNDLED = "smollm2-135m"
 """The model whose weights come as a package."""
@@ -36,9 +37,25 @@ def weights_path(model: str) -> str:
     """The real path of a model's weights."""
     if model.lower() == BUNDLED:
         return _expect_bundled()
-    path = os.path.realpath(os.path.expanduser(model))
-    _expect_weights(path, model)
+    try:
+        path = os.path.realpath(os.path.expanduser(model))
+        start = _start_of(path)
+    except (OSError, ValueError) as error:
+        raise ModelNotFound(
+            f"{model!r} cannot be read: {_reason(error)}",
+            vendor="local",
+            hint=f"name a GGUF file, local:/path/to/model.gguf, or the model that is a package: {BUNDLED}",
+        ) from error
+    if start != _MAGIC:
+        raise BadRequest(
+            f"{model!r} is not a GGUF file", vendor="local", hint="convert it, or download it as GGUF"
+        )
     return path
+
+
+def is_bundled(path: str) -> bool:
+    """Whether these are the weights of the package, by whatever name they were asked for."""
+    return path == bundled_path()
 
 
 def _expect_bundled() -> str:
@@ -51,18 +68,13 @@ def _expect_bundled() -> str:
     return path
 
 
-def _expect_weights(path: str, given: str) -> None:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(len(_MAGIC))
-    except OSError as error:
-        reason = "is a folder" if isinstance(error, IsADirectoryError) else (error.strerror or "").lower()
-        raise ModelNotFound(
-            f"{given!r} cannot be read: {reason}",
-            vendor="local",
-            hint=f"name a GGUF file, local:/path/to/model.gguf, or the model that is a package: {BUNDLED}",
-        ) from error
-    if start != _MAGIC:
-        raise BadRequest(
-            f"{given!r} is not a GGUF file", vendor="local", hint="convert it, or download it as GGUF"
-        )
+def _start_of(path: str) -> bytes:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):  # opening a pipe would wait for somebody who writes
+        raise ValueError("it is a folder" if stat.S_ISDIR(mode) else "it is a pipe or a device")
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()

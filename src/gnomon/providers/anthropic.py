@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from gnomon.contracts.provider import Provider
-from gnomon.errors import BadReply, ConfigError
+from gnomon.errors import ConfigError
 from gnomon.providers._connect import Account, connected, found_key, limits_from
 from gnomon.providers._converse import Asked, converse
 from gnomon.providers._messages import MessagesDecoder
@@ -121,7 +121,7 @@ class AnthropicProvider(Provider):
         found: list[str] = []
         path = f"/v1/models?limit={_PAGE}"
         while path:
-            page = _read(await self._http.get(path), _Models)
+            page = await self._http.get_as(path, _Models)
             found += [model.id for model in page.data]
             more = page.has_more and page.last_id
             path = f"/v1/models?limit={_PAGE}&after_id={page.last_id}" if more else ""
@@ -132,7 +132,7 @@ class AnthropicProvider(Provider):
         self._expect_key()
         body = count_body_of(Request(messages=messages, tools=tools), self.model, self._ways)
         async with self._http.post("/v1/messages/count_tokens", body, model=self.model) as reply:
-            return _read(await reply.whole(), _Count).input_tokens
+            return reply.read_as(await reply.whole(), _Count).input_tokens
 
     async def close(self) -> None:
         await self._http.close()
@@ -166,10 +166,3 @@ def _headers(version: str, model: str, given: Mapping[str, str]) -> dict[str, st
         betas = sent.get("anthropic-beta")
         sent["anthropic-beta"] = f"{betas},{_INTERLEAVED}" if betas else _INTERLEAVED
     return sent
-
-
-def _read(data: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise BadReply(f"the answer cannot be read: {error}", vendor="anthropic") from error

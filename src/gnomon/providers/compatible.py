@@ -87,7 +87,7 @@ class CompatibleProvider(Provider):
     async def list_models(self) -> tuple[str, ...]:
         """The models that the service offers, by name."""
         self._expect_key()
-        return model_names(await self._http.get("/models"), self.name)
+        return await model_names(self._http)
 
     async def close(self) -> None:
         await self._http.close()

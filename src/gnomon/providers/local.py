@@ -17,7 +17,13 @@ from gnomon.providers._connect import limits_from
 from gnomon.providers._converse import Asked, converse
 from gnomon.providers._local_process import Loaded, ModelProcess, Wanted, hold, let_go
 from gnomon.providers._local_request import without_tools
-from gnomon.providers._local_weights import BUNDLED, bundled_path, engine_installed, weights_path
+from gnomon.providers._local_weights import (
+    BUNDLED,
+    bundled_path,
+    engine_installed,
+    is_bundled,
+    weights_path,
+)
 from gnomon.providers._vendors import VENDORS
 from gnomon.types.events import ProviderEvent
 from gnomon.types.requests import Request
@@ -93,19 +99,19 @@ class LocalProvider(Provider):
             template=template,
         )
         given = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "max_tokens": max_tokens}
-        said = {name: value for name, value in given.items() if value is not None}
-        self._usual = (_SMALL if self.model == BUNDLED else {}) | said
-        self._extra = _extra(self.model, seed, cache, extra or {})
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._extra = _extra(seed, cache, extra or {})
         self._load_s = load_s
         self._limits = limits_from(None, first_byte_s, idle_s, total_s)
         self._held: dict[Wanted, ModelProcess] = {}
-        self._ways: dict[str, HTTP] = {}
+        self._ways: dict[ModelProcess, HTTP] = {}
 
     async def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         model = request.model or self.model
         process = self._process(model)
         loaded = await process.loaded(self._load_s)
-        talk = converse(self._way_to(loaded), lambda: self._ask(request, model, loaded))
+        small = is_bundled(process.wanted.path)
+        talk = converse(self._way_to(process, loaded), lambda: self._ask(request, model, loaded, small=small))
         try:
             async with aclosing(talk) as events:
                 async for event in events:
@@ -135,13 +141,15 @@ class LocalProvider(Provider):
             wanted = msgspec.structs.replace(wanted, path=weights_path(model))
         process = self._held.get(wanted)
         if process is None or process.is_gone():
+            if process is not None:
+                self._ways.pop(process, None)  # another may get its port, and has another key
             process = self._held[wanted] = hold(wanted)
         return process
 
-    def _way_to(self, loaded: Loaded) -> HTTP:
-        way = self._ways.get(loaded.address)
+    def _way_to(self, process: ModelProcess, loaded: Loaded) -> HTTP:
+        way = self._ways.get(process)
         if way is None:
-            way = self._ways[loaded.address] = HTTP(
+            way = self._ways[process] = HTTP(
                 f"{loaded.address}/v1",
                 vendor=self.name,
                 # Its server closes what it has kept open without a word, in the face of the next request.
@@ -151,12 +159,14 @@ class LocalProvider(Provider):
             )
         return way
 
-    def _ask(self, request: Request, model: str, loaded: Loaded) -> Asked:
-        unsaid = {name: value for name, value in self._usual.items() if getattr(request, name) is None}
+    def _ask(self, request: Request, model: str, loaded: Loaded, *, small: bool) -> Asked:
+        usual = (_SMALL if small else {}) | self._given
+        unsaid = {name: value for name, value in usual.items() if getattr(request, name) is None}
         request = msgspec.structs.replace(request, **unsaid)
         request, warnings = (request, ()) if loaded.tools else without_tools(request)
         quirks = _quirks(loaded)
-        body, more = chat_body(request, vendor=self.name, model=model, quirks=quirks, extra=self._extra)
+        extra = (_SMALL_EXTRA if small else {}) | self._extra
+        body, more = chat_body(request, vendor=self.name, model=model, quirks=quirks, extra=extra)
         return Asked(
             path="/chat/completions",
             body=body,
@@ -171,11 +181,10 @@ def _quirks(loaded: Loaded) -> ChatQuirks:
     return msgspec.structs.replace(_QUIRKS, media=frozenset(name for name, takes in taken.items() if takes))
 
 
-def _extra(model: str, seed: int | None, cache: bool, extra: Mapping[str, object]) -> dict[str, object]:
+def _extra(seed: int | None, cache: bool, extra: Mapping[str, object]) -> dict[str, object]:
     """What goes into the body beside the request."""
-    usual = _SMALL_EXTRA if model == BUNDLED else {}
     seeded: dict[str, object] = {} if seed is None else {"seed": seed}
-    return {"cache_prompt": cache, **usual, **seeded, **extra}
+    return {"cache_prompt": cache, **seeded, **extra}
 
 
 def _usual_threads() -> int:

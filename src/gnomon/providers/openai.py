@@ -82,7 +82,7 @@ class OpenAIProvider(Provider):
     async def list_models(self) -> tuple[str, ...]:
         """The models that the key may use, by name."""
         self._expect_key()
-        return model_names(await self._http.get("/models"), self.name)
+        return await model_names(self._http)
 
     async def close(self) -> None:
         await self._http.close()
