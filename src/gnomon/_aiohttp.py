@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 
-from gnomon._transport import Incoming, Limits, Outgoing
+from gnomon._transport import STALE_S, Incoming, Limits, Outgoing
 from gnomon.errors import (
     BadReply,
     ConfigError,
@@ -36,7 +36,6 @@ from gnomon.errors import (
 __all__ = ["AiohttpTransport"]
 
 _KEEP_ALIVE_S = 15.0
-_STALE_S = 1.0
 _CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
@@ -131,7 +130,7 @@ class _Stage:
         A server may close what it said it would keep; llama.cpp does after every stream. That shows
         at once. Later, the server has worked on the request, and to ask again would be paid twice.
         """
-        at_once = asyncio.get_running_loop().time() - self._asked_at < _STALE_S
+        at_once = asyncio.get_running_loop().time() - self._asked_at < STALE_S
         return at_once and not self.is_new and isinstance(error, _CLOSED)
 
     def connect(self) -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 from gnomon._sse import LineReader, SSEReader
 from gnomon._status import Complaint, complaint_from, complaint_in, failure, retry_after_in
-from gnomon._transport import Incoming, Limits, Outgoing, Transport
+from gnomon._transport import STALE_S, Incoming, Limits, Outgoing, Transport
 from gnomon.errors import (
     BadReply,
     ConfigError,
@@ -39,8 +39,6 @@ _T = TypeVar("_T")
 
 SETTLE_S = 0.02
 """How long the end of a reply may take after its last event, for the connection to be used again."""
-
-_MOST_STALE_S = 1.0  # what a transport may lose on a kept connection that was closed
 
 _ERROR_S = 5.0  # for the words of an error; whoever waits for it waits to try again
 _SHORTEST_SECRET = 8
@@ -81,11 +79,6 @@ class HTTP:
     def post(self, path: str, body: bytes, *, model: str | None = None) -> Exchange:
         """An exchange whose reply is a stream of events."""
         return Exchange(self, self._outgoing("POST", path, body), model)
-
-    async def get(self, path: str) -> bytes:
-        """A reply as a whole."""
-        async with Exchange(self, self._outgoing("GET", path, b""), None) as reply:
-            return await reply.whole()
 
     async def get_as(self, path: str, kind: type[_T]) -> _T:
         """A reply as a whole, read as this type."""
@@ -205,7 +198,7 @@ class Exchange:
         call, limits = self._call, self._call.limits
         deadline = asyncio.get_running_loop().time() + limits.total_s
         try:
-            if limits.total_s > limits.connect_s + limits.first_byte_s + _MOST_STALE_S:
+            if limits.total_s > limits.connect_s + limits.first_byte_s + STALE_S:
                 incoming = await self._http.transport.open(call)  # their limits come first
             else:
                 incoming = await self._opened_by(deadline)

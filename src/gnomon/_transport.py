@@ -10,7 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["Incoming", "Limits", "Outgoing", "Transport"]
+__all__ = ["STALE_S", "Incoming", "Limits", "Outgoing", "Transport"]
+
+
+STALE_S = 1.0
+"""How soon a kept connection shows that it had been closed; a client may ask once more within that time."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,14 +10,12 @@ import msgspec
 import pytest
 
 from gnomon.contracts.provider import Provider
-from gnomon.providers._local_weights import INSTALL, bundled_path, engine_installed
 from gnomon.providers.local import LocalProvider
 from gnomon.testing import ProviderContract
 from gnomon.types.requests import Request
+from local_model import needs_local
 
-pytestmark = pytest.mark.skipif(
-    not (engine_installed() and bundled_path()), reason=f"needs gnomon[local] and: {INSTALL}"
-)
+pytestmark = needs_local
 
 
 def _provider() -> LocalProvider:

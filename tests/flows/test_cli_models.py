@@ -13,13 +13,11 @@ from command import Gnomon, failed_in_one_line, in_terminal, nobody_else
 from small_server import Answer, answering, models, says
 
 from gnomon.cli.servers import _is_whole
-from gnomon.providers._local_weights import INSTALL, bundled_path, engine_installed
+from gnomon.providers._local_weights import INSTALL
+from local_model import needs_local
 
 KEY = "sk-plain-words-0123456789"
 QUESTION = "what is 12*(3+4)?"
-INSTALLED = bool(engine_installed() and bundled_path())
-
-needs_local = pytest.mark.skipif(not INSTALLED, reason=f"needs gnomon[local] and: {INSTALL}")
 
 # `None` in `sys.modules` makes a library look as if it were not installed.
 WITHOUT_LOCAL = "import sys\nsys.modules['xllamacpp'] = None\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gnomon.providers._local_weights import INSTALL, bundled_path, engine_installed
+from local_model import needs_local
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -74,7 +74,7 @@ def test_the_answer_changes_when_the_result_of_the_tool_changes(tmp_path: Path, 
     assert "84" not in answer
 
 
-@pytest.mark.skipif(not (engine_installed() and bundled_path()), reason=f"needs gnomon[local] and: {INSTALL}")
+@needs_local
 def test_it_ends_with_an_answer_of_a_real_model(tmp_path: Path, env: dict[str, str]) -> None:
     arguments = _commands()[-1]
     assert arguments[:2] == ["-m", "local"]

@@ -367,7 +367,7 @@ async def test_a_whole_reply_can_be_fetched() -> None:
         Server(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").running() as server,
         to(server) as http,
     ):
-        assert await http.get("/models") == b"{}"
+        assert await http.get_as("/models", dict) == {}
         assert server.heads[0].startswith(b"GET /v1/models ")
 
 
@@ -447,7 +447,7 @@ async def test_a_request_that_a_kept_connection_took_and_lost_is_sent_once_more_
 
 async def test_a_request_that_was_worked_on_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was worked on is paid for; whether to ask again is for the caller to say."""
-    monkeypatch.setattr("gnomon._aiohttp._STALE_S", 0.1)
+    monkeypatch.setattr("gnomon._aiohttp.STALE_S", 0.1)
     asked = 0
 
     async def works_and_dies(write: Write) -> None:

@@ -27,15 +27,13 @@ from gnomon.errors import (
 from gnomon.providers import _local_process, _local_weights
 from gnomon.providers._local_process import Loaded
 from gnomon.providers._local_request import without_tools
-from gnomon.providers._local_weights import BUNDLED, INSTALL, bundled_path, engine_installed, weights_path
+from gnomon.providers._local_weights import BUNDLED, bundled_path, weights_path
 from gnomon.providers.local import LocalProvider
 from gnomon.types.events import Done, StreamWarning, TextDelta
 from gnomon.types.messages import Message, Text, ToolCall, ToolDef, ToolResult
 from gnomon.types.requests import OneTool, Request
+from local_model import needs_local
 
-needs_local = pytest.mark.skipif(
-    not (engine_installed() and bundled_path()), reason=f"needs gnomon[local] and: {INSTALL}"
-)
 TOOL = ToolDef(name="weather", description="The weather.", schema={"type": "object", "properties": {}})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
@@ -9,11 +10,12 @@ import msgspec
 
 from gnomon._http import HTTP
 from gnomon._status import Complaint
+from gnomon.contracts.provider import Provider
 from gnomon.errors import BadRequest, StreamCut
 from gnomon.types.events import ProviderEvent, StreamWarning, UsageUpdate
-from gnomon.types.requests import Usage
+from gnomon.types.requests import Request, Usage
 
-__all__ = ["Asked", "Decoder", "VendorFailure", "converse"]
+__all__ = ["Asked", "Decoder", "HTTPProvider", "VendorFailure", "converse"]
 
 
 class VendorFailure(Exception):
@@ -51,6 +53,22 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     decoder: Decoder
     model: str | None = None
     warnings: tuple[StreamWarning, ...] = ()
+
+
+class HTTPProvider(Provider):
+    """A provider that is one way to a vendor, and the words to ask in."""
+
+    _http: HTTP
+
+    @abstractmethod
+    def _ask(self, request: Request) -> Asked:
+        """The request in the vendor's words; what is missing or cannot be sent is an error here."""
+
+    def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        return converse(self._http, lambda: self._ask(request))
+
+    async def close(self) -> None:
+        await self._http.close()
 
 
 async def converse(http: HTTP, ask: Callable[[], Asked]) -> AsyncGenerator[ProviderEvent, None]:

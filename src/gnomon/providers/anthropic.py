@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
-from gnomon.contracts.provider import Provider
 from gnomon.errors import ConfigError
 from gnomon.providers._connect import Account, connected, found_key, limits_from
-from gnomon.providers._converse import Asked, converse
+from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._messages import MessagesDecoder
 from gnomon.providers._messages_body import LATEST_VERSION, Cache, Ways, body_of, count_body_of
 from gnomon.providers._messages_models import family_of
-from gnomon.types.events import ProviderEvent
 from gnomon.types.messages import Message, ToolDef
 from gnomon.types.requests import Request
 
@@ -46,7 +44,7 @@ class _Count(msgspec.Struct):
     input_tokens: int
 
 
-class AnthropicProvider(Provider):
+class AnthropicProvider(HTTPProvider):
     """Claude, as Anthropic serves it.
 
     The key is looked for in `ANTHROPIC_API_KEY`, a token in `ANTHROPIC_AUTH_TOKEN`,
@@ -112,9 +110,6 @@ class AnthropicProvider(Provider):
             ca=ca,
         )
 
-    def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        return converse(self._http, lambda: self._ask(request))
-
     async def list_models(self) -> tuple[str, ...]:
         """The newest first, as the vendor lists them."""
         self._expect_key()
@@ -133,9 +128,6 @@ class AnthropicProvider(Provider):
         body = count_body_of(Request(messages=messages, tools=tools), self.model, self._ways)
         async with self._http.post("/v1/messages/count_tokens", body, model=self.model) as reply:
             return reply.read_as(await reply.whole(), _Count).input_tokens
-
-    async def close(self) -> None:
-        await self._http.close()
 
     def _ask(self, request: Request) -> Asked:
         self._expect_key()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from gnomon.contracts.provider import Provider
 from gnomon.errors import ConfigError
 from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
 from gnomon.providers._connect import Account, connected, found_key, limits_from
-from gnomon.providers._converse import Asked, converse
+from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._vendors import VENDORS
-from gnomon.types.events import ProviderEvent
 from gnomon.types.requests import Request
 
 __all__ = [
@@ -35,7 +33,7 @@ __all__ = [
 ]
 
 
-class CompatibleProvider(Provider):
+class CompatibleProvider(HTTPProvider):
     """Any server that speaks OpenAI's Chat Completions.
 
     `base_url` is its address, up to and without `/chat/completions`; it is also looked
@@ -81,16 +79,10 @@ class CompatibleProvider(Provider):
             ca=ca,
         )
 
-    def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        return converse(self._http, lambda: self._ask(request))
-
     async def list_models(self) -> tuple[str, ...]:
         """The models that the service offers, by name."""
         self._expect_key()
         return await model_names(self._http)
-
-    async def close(self) -> None:
-        await self._http.close()
 
     def _ask(self, request: Request) -> Asked:
         self._expect_key()

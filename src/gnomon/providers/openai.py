@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
-from gnomon.contracts.provider import Provider
 from gnomon.errors import ConfigError
 from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
 from gnomon.providers._connect import Account, connected, found_key, limits_from
-from gnomon.providers._converse import Asked, converse
+from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._responses import ResponsesDecoder
 from gnomon.providers._responses_body import Summary, responses_body
-from gnomon.types.events import ProviderEvent
 from gnomon.types.requests import Request
 
 __all__ = ["OpenAIProvider"]
@@ -28,7 +26,7 @@ _MODEL = "gpt-6.1-sol"
 _CHAT = ChatQuirks()
 
 
-class OpenAIProvider(Provider):
+class OpenAIProvider(HTTPProvider):
     """Models of OpenAI, by their Responses API; `api="chat"` asks by Chat Completions instead.
 
     The key is looked for in `OPENAI_API_KEY`, another address in `OPENAI_BASE_URL`.
@@ -76,16 +74,10 @@ class OpenAIProvider(Provider):
             ca=ca,
         )
 
-    def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        return converse(self._http, lambda: self._ask(request))
-
     async def list_models(self) -> tuple[str, ...]:
         """The models that the key may use, by name."""
         self._expect_key()
         return await model_names(self._http)
-
-    async def close(self) -> None:
-        await self._http.close()
 
     def _ask(self, request: Request) -> Asked:
         self._expect_key()
