@@ -22,6 +22,7 @@ import msgspec
 
 from gnomon._sse import LineReader, SSEReader
 from gnomon._status import Complaint, complaint_from, complaint_in, failure, retry_after_in
+from gnomon._token import TokenSource
 from gnomon._transport import STALE_S, Incoming, Limits, Outgoing, Transport
 from gnomon.errors import (
     BadReply,
@@ -60,6 +61,7 @@ class HTTP:
         vendor: str,
         headers: Mapping[str, str] | None = None,
         secrets: tuple[str, ...] = (),
+        token: TokenSource | None = None,
         limits: Limits | None = None,
         proxy: str | None = None,
         ca: str | None = None,
@@ -72,6 +74,7 @@ class HTTP:
         self._headers.setdefault("user-agent", "gnomon")
         # "none" or "x", as a local server is content with, is no secret, and is a part of other words.
         self._secrets = tuple(secret for secret in secrets if len(secret) >= _SHORTEST_SECRET)
+        self._token = token
         self._proxy = proxy
         self._ca = ca
         self._transport = transport
@@ -99,7 +102,7 @@ class HTTP:
         return self._transport
 
     def without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
+        for secret in (*self._secrets, *(self._token.recent if self._token else ())):
             text = text.replace(secret, "[redacted]")
         return text
 
@@ -137,6 +140,13 @@ class HTTP:
             retry_after=retry_after_in(said),
             model=model,
         )
+
+    async def authorised(self, call: Outgoing) -> Outgoing:
+        """With a token that holds now, where the key is one that has to be fetched."""
+        if self._token is None:
+            return call
+        name, value = await self._token.header(call.limits.connect_s)
+        return msgspec.structs.replace(call, headers={**call.headers, name: value})
 
     def _outgoing(self, method: str, path: str, body: bytes) -> Outgoing:
         return Outgoing(
@@ -195,11 +205,11 @@ class Exchange:
         self._reply: Reply | None = None
 
     async def __aenter__(self) -> Reply:
-        call, limits = self._call, self._call.limits
+        limits = self._call.limits
         deadline = asyncio.get_running_loop().time() + limits.total_s
         try:
-            if limits.total_s > limits.connect_s + limits.first_byte_s + STALE_S:
-                incoming = await self._http.transport.open(call)  # their limits come first
+            if limits.total_s > 2 * limits.connect_s + limits.first_byte_s + STALE_S:
+                incoming = await self._open()  # their limits come first
             else:
                 incoming = await self._opened_by(deadline)
         except ProviderError as error:
@@ -223,10 +233,13 @@ class Exchange:
         finally:
             self._reply.abort()
 
+    async def _open(self) -> Incoming:
+        return await self._http.transport.open(await self._http.authorised(self._call))
+
     async def _opened_by(self, deadline: float) -> Incoming:
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._http.transport.open(self._call)
+                return await self._open()
         except TimeoutError:
             raise TotalTimeout(f"no answer within {self._call.limits.total_s:g} s") from None
 

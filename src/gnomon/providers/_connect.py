@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gnomon._http import HTTP, Limits
+from gnomon._token import Token, TokenSource
 from gnomon.errors import ConfigError, MissingKey
 
 __all__ = ["Account", "connected", "found_key", "limits_from"]
@@ -61,12 +62,16 @@ def connected(
     base_url: str,
     *,
     key: str | None,
+    token: Token | None = None,
     headers: Mapping[str, str] | None = None,
     limits: Limits,
     proxy: str | None = None,
     ca: str | None = None,
 ) -> HTTP:
-    """HTTP to the vendor, with the key in its place. What the user set in `headers` wins."""
+    """HTTP to the vendor, with the key in its place, or a token that is fetched for every request.
+
+    What the user set in `headers` wins over a key.
+    """
     sent = {account.header: account.prefix + key} if key else {}
     for name, value in (headers or {}).items():
         if not _HEADER_NAME.fullmatch(name):
@@ -77,7 +82,14 @@ def connected(
     _check_proxy(proxy, account.vendor)
     secrets = tuple(value for value in (key, *map(_secret_in, (headers or {}).items())) if value)
     return HTTP(
-        base_url, vendor=account.vendor, headers=sent, secrets=secrets, limits=limits, proxy=proxy, ca=ca
+        base_url,
+        vendor=account.vendor,
+        headers=sent,
+        secrets=secrets,
+        token=token and TokenSource(token, vendor=account.vendor, header="authorization", prefix="Bearer "),
+        limits=limits,
+        proxy=proxy,
+        ca=ca,
     )
 
 
