@@ -9,7 +9,7 @@ SEED   ?= 1
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := all
-.PHONY: all run test check contracts soak docs shape bench bench-peers record live test-proxies lock clean
+.PHONY: all run test check contracts soak docs facts shape bench bench-peers record live test-proxies lock clean
 
 all: check test
 
@@ -70,6 +70,10 @@ soak: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python tests/house/generate.py
+
+# What is known of models, as of today; the second source is read from the proxy's environment.
+facts: $(VENV)/.dev $(PROXIES)/.installed
+	@$(BIN)/python tests/house/generate_facts.py $(PROXIES)
 
 shape: $(VENV)/.dev
 	@$(BIN)/python bench/shape.py

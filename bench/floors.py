@@ -44,6 +44,8 @@ class Piece(msgspec.Struct, gc=False):
     text: str
 
 
+CHAT = "/v1/chat/completions"
+
 decode = msgspec.json.Decoder(Chunk).decode
 encode = msgspec.json.Encoder().encode
 
@@ -132,10 +134,10 @@ class Raw:
         self._port = port
         self._free: list[_Connection] = []
 
-    async def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
+    async def ask(self, request: bytes, path: str = CHAT) -> AsyncGenerator[bytes, None]:
         connection = self._free.pop() if self._free else await self._connected()
         head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\n"
             "authorization: Bearer sk\r\ncontent-type: application/json\r\naccept: application/json\r\n"
             f"content-length: {len(request)}\r\n\r\n"
         )
@@ -159,14 +161,14 @@ class Aiohttp:
     """The HTTP client that Gnomon uses, by hand."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        self._url = f"http://127.0.0.1:{port}"
         self._headers = {"authorization": "Bearer sk", "content-type": "application/json"}
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
         )
 
-    async def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
-        async with self._session.post(self._url, data=request, headers=self._headers) as response:
+    async def ask(self, request: bytes, path: str = CHAT) -> AsyncGenerator[bytes, None]:
+        async with self._session.post(self._url + path, data=request, headers=self._headers) as response:
             async for data in response.content.iter_any():
                 yield data
 

@@ -4,7 +4,8 @@
 
 The model's name says what is answered: `text-2000` is that many pieces of text at once, `paced-40-50`
 forty pieces fifty milliseconds apart, each carrying the time it was sent, `args-500` one tool call
-whose arguments come in that many pieces.
+whose arguments come in that many pieces. A path that begins with the name of another wire is
+answered as that one answers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import asyncio
 import re
 import time
 from functools import cache
+
+import vendors
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -75,9 +78,15 @@ class Connection(asyncio.Protocol):
         size = end + 4 + (int(length[1]) if length else 0)
         if len(self.buffer) < size:
             return
-        asked = re.search(rb'"model": *"([a-z]+)-(\d+)(?:-(\d+))?"', self.buffer[:size])
+        place = re.match(rb"POST /(\w+)/", self.buffer[:size])
+        asked = re.search(rb'(?:"model": *"|/models/)([a-z]+)-(\d+)(?:-(\d+))?', self.buffer[:size])
         assert asked is not None, self.buffer[:size]
+        assert place is not None
         del self.buffer[:size]
+        vendor = place[1].decode()
+        if vendor in vendors.VENDORS:
+            self.transport.write(vendors.whole(vendor, int(asked[2])))
+            return
         kind, count = asked[1].decode(), int(asked[2])
         if kind == "paced":
             self.pace(count, int(asked[3]) / 1000)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import floors
+import vendors
 from measure import Row, Samples, compared, in_turns_on_this_loop, say
 
 from gnomon import Message, Request, TextDelta, ToolCallDelta
@@ -31,7 +32,7 @@ def rows(*, quick: bool) -> list[Row]:
     rounds = QUICK_ROUNDS if quick else ROUNDS
     say(f"wire: {rounds} rounds over loopback, then 5 of {STREAMS} live streams (about a minute)")
     with _server() as port:
-        return asyncio.run(_all(port, rounds))
+        return [*asyncio.run(_all(port, rounds)), *vendors.rows(port, quick=quick)]
 
 
 @contextmanager

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from gnomon.engine.run import Run as Run
     from gnomon.errors import GnomonError as GnomonError
     from gnomon.errors import ToolFailed as ToolFailed
+    from gnomon.facts.catalogue import Catalogue as Catalogue
+    from gnomon.facts.catalogue import ModelFacts as ModelFacts
+    from gnomon.facts.catalogue import cost as cost
+    from gnomon.facts.catalogue import model_facts as model_facts
+    from gnomon.facts.prices import Cost as Cost
     from gnomon.stream import Stream as Stream
     from gnomon.stream import StreamFold as StreamFold
     from gnomon.tools.function import tool as tool
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from gnomon.types.requests import Reasoning as Reasoning
     from gnomon.types.requests import Request as Request
     from gnomon.types.requests import Response as Response
+    from gnomon.types.requests import Spent as Spent
     from gnomon.types.requests import Usage as Usage
     from gnomon.types.steps import Turn as Turn
 
@@ -65,6 +71,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.engine.budget": ("Budget",),
     "gnomon.engine.run": ("Run",),
     "gnomon.errors": ("GnomonError", "ToolFailed"),
+    "gnomon.facts.catalogue": ("Catalogue", "ModelFacts", "cost", "model_facts"),
+    "gnomon.facts.prices": ("Cost",),
     "gnomon.stream": ("Stream", "StreamFold"),
     "gnomon.tools.function": ("tool",),
     "gnomon.types.codec": ("decode_event", "encode_event"),
@@ -97,7 +105,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ToolDef",
         "ToolResult",
     ),
-    "gnomon.types.requests": ("Reasoning", "Request", "Response", "Usage"),
+    "gnomon.types.requests": ("Reasoning", "Request", "Response", "Spent", "Usage"),
     "gnomon.types.steps": ("Turn",),
 }
 _MODULES = ("errors", "sync")

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gnomon._complaint import Complaint, complaint_from, complaint_in, retry_after_in
 from gnomon._sse import LineReader, SSEReader
-from gnomon._status import Complaint, complaint_from, complaint_in, failure, retry_after_in
+from gnomon._status import failure
 from gnomon._token import TokenSource
 from gnomon._transport import STALE_S, Incoming, Limits, Outgoing, Transport
 from gnomon.errors import (
@@ -112,7 +113,13 @@ class HTTP:
 
     def request_id_in(self, headers: Mapping[str, str]) -> str | None:
         """By any of the names that vendors give it."""
-        names = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+        names = (
+            "apim-request-id",
+            "mistral-correlation-id",
+            "x-request-id",
+            "request-id",
+            "x-goog-request-id",
+        )
         found = next((headers[name] for name in names if headers.get(name)), None)
         return found and self.without_secrets(found)
 
@@ -126,7 +133,8 @@ class HTTP:
     ) -> ProviderError:
         """The error for what a reply, or an event inside it, complains of."""
         said = headers or {}
-        clean = Complaint(
+        clean = msgspec.structs.replace(
+            complaint,
             message=self.without_secrets(complaint.message),
             code=complaint.code and self.without_secrets(complaint.code),
             kind=complaint.kind and self.without_secrets(complaint.kind),

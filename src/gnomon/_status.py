@@ -6,13 +6,8 @@ A status and an error inside a stream that began well become the same class (S17
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from time import time
-from typing import cast
 
-import msgspec
-
+from gnomon._complaint import MOST_READ, PER_DAY, PER_MINUTE, Complaint, wait_in
 from gnomon.errors import (
     BadReply,
     BadRequest,
@@ -26,16 +21,7 @@ from gnomon.errors import (
     scrub,
 )
 
-__all__ = ["Complaint", "complaint_from", "complaint_in", "failure", "retry_after_in"]
-
-
-class Complaint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a vendor says of a failure, in its own words. `code` is its most exact name for it."""
-
-    message: str = ""
-    code: str | None = None
-    kind: str | None = None
-    request_id: str | None = None
+__all__ = ["failure"]
 
 
 def failure(
@@ -49,6 +35,8 @@ def failure(
 ) -> ProviderError:
     """The one error that stands for it, with what to do about it."""
     kind, retryable = _class_of(status, complaint)
+    if retry_after is None:
+        retry_after = complaint.retry_after or wait_in(complaint.message)
     return kind(
         _words(complaint, status),
         vendor=vendor,
@@ -64,7 +52,7 @@ def failure(
 def _class_of(status: int | None, complaint: Complaint) -> tuple[type[ProviderError], bool | None]:
     """The class, and whether to try again where that differs from what is usual for it."""
     names = [name.lower() for name in (complaint.code, complaint.kind) if name]
-    if status == 402 or _OUT_OF_MONEY.search(complaint.message) or not _MONEY_CODES.isdisjoint(names):
+    if status == 402 or _is_out_of_money(complaint.message, names):
         # Under 429 a wait would help if it were about speed; here nothing but money does.
         return (Unauthorized if status in (401, 403) else RateLimited), False
     if status == 413 or not _TOO_LONG_CODES.isdisjoint(names) or _TOO_LONG.search(complaint.message):
@@ -76,6 +64,13 @@ def _class_of(status: int | None, complaint: Complaint) -> tuple[type[ProviderEr
     return known or (ProviderError if names else Overloaded), None
 
 
+def _is_out_of_money(message: str, names: list[str]) -> bool:
+    if not _MONEY_CODES.isdisjoint(names):
+        return True
+    # Google says the same of a quota for a minute and of one for a day; its details tell them apart.
+    return PER_MINUTE not in names and _OUT_OF_MONEY.search(message) is not None
+
+
 def _by_name(name: str) -> type[ProviderError] | None:
     """The class that a vendor's name for it stands for, or that the words in the name do."""
     if name in _BY_CODE:
@@ -84,9 +79,15 @@ def _by_name(name: str) -> type[ProviderError] | None:
 
 
 def _by_status(status: int, complaint: Complaint) -> type[ProviderError]:
-    exact = _BY_CODE.get((complaint.code or "").lower())
-    if status in _UNSPECIFIC and exact in (ModelNotFound, Refused, Unauthorized):
-        return exact
+    if status == 403 and (complaint.kind == "guardrail_violation" or _GUARDRAIL.search(complaint.message)):
+        return Refused  # Mistral's way to say that it is the content, not the key
+    if status in _UNSPECIFIC:
+        if _BAD_KEY.search(complaint.message):
+            return Unauthorized
+        for name in (complaint.code, complaint.kind):
+            exact = _BY_CODE.get((name or "").lower())
+            if exact in (ModelNotFound, Refused, Unauthorized):
+                return exact
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= 500:
@@ -95,7 +96,7 @@ def _by_status(status: int, complaint: Complaint) -> type[ProviderError]:
 
 
 def _words(complaint: Complaint, status: int | None) -> str:
-    said = " ".join(complaint.message[:_MOST_READ].split())
+    said = " ".join(complaint.message[:MOST_READ].split())
     if len(said) > _MOST_CHARACTERS:
         said = scrub(said)[:_MOST_CHARACTERS] + "…"  # half a secret is not recognised any more
     if said:
@@ -128,7 +129,6 @@ def _when(retry_after: float | None) -> str:
 
 
 _MOST_CHARACTERS = 600
-_MOST_READ = 20_000
 
 _UNSPECIFIC = (400, 409, 422)  # statuses that the vendor's code may make more exact
 
@@ -147,18 +147,27 @@ _BY_CODE: dict[str, type[ProviderError]] = {
     "invalid_api_key": Unauthorized,
     "permission_error": Unauthorized,
     "permission_denied": Unauthorized,
+    "unauthenticated": Unauthorized,
+    "api_key_invalid": Unauthorized,
     "not_found_error": ModelNotFound,
+    "not_found": ModelNotFound,
     "model_not_found": ModelNotFound,
+    "invalid_model": ModelNotFound,
     "invalid_request_error": BadRequest,
+    "invalid_argument": BadRequest,
+    "failed_precondition": BadRequest,
+    "out_of_range": BadRequest,
     "invalid_prompt": BadRequest,
     "bad_request": BadRequest,
     "content_policy_violation": Refused,
     "content_filter": Refused,
+    "responsibleaipolicyviolation": Refused,
     "cyber_policy": Refused,
     "rate_limit_error": RateLimited,
     "rate_limit_exceeded": RateLimited,
     "rate_limited": RateLimited,
     "too_many_requests": RateLimited,
+    "resource_exhausted": RateLimited,
     "tokens": RateLimited,
     "requests": RateLimited,
     "overloaded_error": Overloaded,
@@ -168,6 +177,11 @@ _BY_CODE: dict[str, type[ProviderError]] = {
     "internal_server_error": Overloaded,
     "internal_error": Overloaded,
     "service_unavailable": Overloaded,
+    "unavailable": Overloaded,
+    "internal": Overloaded,
+    "unknown": Overloaded,
+    "aborted": Overloaded,
+    "deadline_exceeded": Overloaded,
     "unavailable_error": Overloaded,
     "engine_overloaded": Overloaded,
     "timeout": Overloaded,
@@ -188,6 +202,7 @@ _BY_CODE: dict[str, type[ProviderError]] = {
 _BY_WORDS: dict[str, type[ProviderError]] = {
     "overload": Overloaded,
     "unavailable": Overloaded,
+    "unreachable": Overloaded,
     "server_error": Overloaded,
     "capacity": Overloaded,
     "timeout": Overloaded,
@@ -195,6 +210,7 @@ _BY_WORDS: dict[str, type[ProviderError]] = {
     "too_many": RateLimited,
     "slow_down": RateLimited,
     "invalid argument": BadRequest,
+    "invalid_request": BadRequest,
     "api_key": Unauthorized,
     "permission": Unauthorized,
 }
@@ -206,9 +222,11 @@ _TOO_LONG = re.compile(
     r"|prompt.{0,40}exceed.{0,40}(?:context|tokens)"
     r"|exceeds? the (?:model'?s? )?(?:maximum )?(?:context|input)|exceeds? (?:the )?context (?:limit|size)"
     r"|greater than the context length"
+    r"|token count.{0,60}exceeds? the maximum|payload size exceeds"
 )
 _MONEY_CODES = frozenset(
     {
+        PER_DAY,
         "insufficient_quota",
         "billing_hard_limit_reached",
         "enforced_spend_limit_reached",
@@ -223,90 +241,7 @@ _MONEY_CODES = frozenset(
 _OUT_OF_MONEY = re.compile(
     r"(?i)exceeded your current quota|credit balance is too low|insufficient (?:balance|credits?|quota|funds)"
     r"|out of credits?|requires? more credits|billing (?:hard )?limit|your specified api usage limits"
+    r"|reached your (?:\w+ )?usage limit|credits? (?:are|is|have been) depleted"
 )
-
-
-# --- what stands in a reply ----------------------------------------------------
-
-
-def complaint_in(body: bytes) -> Complaint:
-    """What the body of a failed reply says, in any of the shapes that services use."""
-    try:
-        said: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return Complaint(message=_plain_text(body))
-    return complaint_from(said)
-
-
-def complaint_from(said: object) -> Complaint:
-    """The same for JSON that has been read: an object with `error`, `message` or `detail`, or bare text."""
-    if isinstance(said, list):
-        return complaint_from(next(iter(cast("list[object]", said)), None))
-    if isinstance(said, str):
-        return Complaint(message=said)
-    if not isinstance(said, dict):
-        return Complaint()
-    fields = cast("dict[str, object]", said)
-    inner = fields.get("error")
-    if isinstance(inner, dict):
-        found = complaint_from(cast(object, inner))
-        return msgspec.structs.replace(found, request_id=_name(fields.get("request_id")) or found.request_id)
-    details = fields.get("details")
-    exact = cast("dict[str, object]", details).get("error_code") if isinstance(details, dict) else None
-    return Complaint(
-        message=_first_text(inner, fields.get("message"), fields.get("detail"), fields.get("msg")),
-        code=_name(exact) or _name(fields.get("code")),
-        kind=_name(fields.get("type")),
-        request_id=_name(fields.get("request_id")),
-    )
-
-
-def _first_text(*found: object) -> str:
-    for value in found:
-        if isinstance(value, str) and value:
-            return value
-        if isinstance(value, dict | list) and value:
-            return msgspec.json.encode(cast(object, value)).decode(errors="replace")
-    return ""
-
-
-def _name(value: object) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value) or None
-
-
-def _plain_text(body: bytes) -> str:
-    """Words out of a page; the markup says nothing to whoever reads an error."""
-    text = body.decode(errors="replace")
-    if "<" in text:
-        title = re.search(r"(?is)<title[^>]{0,200}>(.{0,300}?)</title", text)
-        text = title[1] if title else re.sub(r"(?s)<[^>]{0,2000}>", " ", text[:_MOST_READ])
-    return " ".join(text[:_MOST_READ].split())
-
-
-def retry_after_in(headers: Mapping[str, str]) -> float | None:
-    """How long a service asks to be left alone, in seconds."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    said = headers.get("retry-after")
-    if said is None:
-        return None
-    seconds = _number(said)
-    return seconds if seconds is not None else _until(said)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 <= value < 1e9 else None
-
-
-def _until(text: str) -> float | None:
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
-    except (TypeError, ValueError, OverflowError):
-        return None
+_GUARDRAIL = re.compile(r"(?i)blocked by (?:a )?guardrail")
+_BAD_KEY = re.compile(r"(?i)\bAPI key (?:not valid|expired|not found)")

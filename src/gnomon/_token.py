@@ -30,8 +30,9 @@ class TokenSource:
 
     async def header(self, limit_s: float) -> tuple[str, str]:
         """The name and the value of the header that carries the token."""
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s) as limit:
+            async with limit:
                 found = await self._asked()
         except GnomonError:
             raise

@@ -7,13 +7,16 @@ from types import TracebackType
 from typing import Self, TypeAlias, cast
 
 from gnomon import registry
+from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import Tool
+from gnomon.engine.accounts import Accounts
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition, Toolbox
 from gnomon.engine.run import Run
 from gnomon.errors import ConfigError
+from gnomon.facts.catalogue import Catalogue
 from gnomon.tools.function import FunctionTool
 from gnomon.types.messages import Content, Message, Part, as_parts
 from gnomon.types.requests import Reasoning
@@ -38,7 +41,10 @@ class Agent:
     ```
 
     An agent holds no conversation: what it should remember is passed as `messages`.
-    `deps` is handed to its tools, as `ToolContext.deps`; no model sees it.
+    `deps` is handed to its tools, as `ToolContext.deps`; no model sees it. `models` says what is
+    known better here than in the facts that come with a release, such as
+    `{"openai:gpt-5": {"input_price": 1.0, "output_price": 8.0}}`; `counter` estimates the tokens that a
+    vendor does not report.
     """
 
     def __init__(
@@ -53,15 +59,19 @@ class Agent:
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | None = None,
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock
+        provider = _provider(model, settings)
         self._definition = Definition(
             name=name,
-            provider=_provider(model, settings),
+            provider=provider,
             tools=Toolbox(_tool(item) for item in _listed(tools)),
             budget=budget or Budget(),
+            accounts=Accounts(lambda: counter or _calibrated(provider.model), Catalogue(models)),
             instructions=instructions,
             temperature=temperature,
             max_tokens=max_tokens,
@@ -99,6 +109,12 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _calibrated(model: str) -> TokenCounter:
+    from gnomon.counters.calibrated import CalibratedCounter  # when there is something to count
+
+    return CalibratedCounter(model=model)
 
 
 def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:

@@ -75,6 +75,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     budget: BudgetSettings = BudgetSettings()
     providers: dict[str, dict[str, object]] = {}
+    models: dict[str, dict[str, object]] = {}
+    """What is known better here than in the snapshot of facts: `[models."openai:gpt-5"]`."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
@@ -83,7 +85,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, object]]:
         """Settings of providers by name only: a value may be a key."""
         providers = {name: sorted(settings) for name, settings in self.providers.items()}
-        return [(name, getattr(self, name)) for name in sorted(_HARMLESS)] + [("providers", providers)]
+        shown = (*sorted(_HARMLESS), "models")
+        return [(name, getattr(self, name)) for name in shown] + [("providers", providers)]
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -336,7 +339,7 @@ def _checked(layer: _Layer) -> _Table:
                 table[name] = {
                     part: _value((name, part), item, layer) for part, item in _items((name,), value, layer)
                 }
-            case "providers":
+            case "providers" | "models":
                 table[name] = {
                     part: _settings((name, part), item, layer) for part, item in _items((name,), value, layer)
                 }
@@ -353,6 +356,8 @@ def _names_weights(model: object) -> bool:
     if not isinstance(model, str):
         return False
     provider, _, weights = model.replace("/", ":", 1).partition(":")
+    if provider.strip() == "fallback":
+        return any(_names_weights(member.strip()) for member in weights.split(","))
     return provider.strip() == "local" and weights.strip().lower() not in _NO_FILE
 
 
@@ -363,7 +368,7 @@ def _items(key: _Key, value: object, layer: _Layer) -> Iterable[tuple[str, objec
 
 
 def _settings(key: _Key, value: object, layer: _Layer) -> _Table:
-    """A provider's settings: free, because only the provider knows them."""
+    """A provider's settings: free, because only the provider knows them. A model's are checked where used."""
     return {name: _filled((*key, name), item, layer) for name, item in _items(key, value, layer)}
 
 
@@ -431,13 +436,15 @@ def _is_slip(name: str) -> bool:
     """Whether one of the harmless keys was meant."""
     import difflib
 
-    return name != "providers" and bool(difflib.get_close_matches(name.lower(), _HARMLESS, cutoff=0.65))
+    return name not in ("providers", "models") and bool(
+        difflib.get_close_matches(name.lower(), _HARMLESS, cutoff=0.65)
+    )
 
 
 def _unknown(key: _Key, layer: _Layer) -> ConfigError:
     import difflib
 
-    known = {field[-1]: _dotted(field) for field in (*_FIELDS, ("budget",), ("providers",))}
+    known = {field[-1]: _dotted(field) for field in (*_FIELDS, ("budget",), ("providers",), ("models",))}
     near = difflib.get_close_matches(key[-1].lower(), known, n=1, cutoff=0.65)
     hint = f"did you mean `{known[near[0]]}`?" if near else f"known are {', '.join(sorted(known.values()))}"
     return ConfigError(f"{layer.name(key)} is not a known key", hint=hint)

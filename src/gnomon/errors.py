@@ -7,7 +7,7 @@
     │   ├── MissingKey          no API key
     │   ├── InvalidInput        a file, a pipe or an argument that cannot be used
     │   └── NotTrusted          a project file sets what only a trusted folder may
-    ├── ProviderError         .vendor .status .request_id .retry_after
+    ├── ProviderError         .vendor .status .request_id .retry_after .spent
     │   ├── Unauthorized
     │   ├── BadRequest
     │   │   └── ModelNotFound
@@ -46,6 +46,10 @@ none of these is an error of ours.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.types.requests import Spent
 
 __all__ = [
     "GnomonError",
@@ -190,9 +194,13 @@ class NotTrusted(ConfigError):
 
 
 class ProviderError(GnomonError):
-    """A model service failed, or refused."""
+    """A model service failed, or refused.
+
+    `spent` is what was used all the same: one `Usage` for each attempt that says so.
+    """
 
     code = "provider"
+    spent: tuple[Spent, ...] = ()
 
     def __init__(
         self,

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from gnomon.contracts.embedder import Embedder
 from gnomon.contracts.provider import Provider
 from gnomon.errors import ConfigError, MissingExtra, UnknownName
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["KINDS", "ModelName", "load", "names", "near", "parse_model", "provider"]
+__all__ = ["KINDS", "ModelName", "embedder", "load", "names", "near", "parse_model", "provider"]
 
 KINDS: dict[str, str] = {
     "providers": "provider",
@@ -38,16 +39,21 @@ KINDS: dict[str, str] = {
 _BUILT_IN: dict[str, dict[str, str]] = {
     "providers": {
         "anthropic": "gnomon.providers.anthropic:AnthropicProvider",
+        "azure": "gnomon.providers.azure:AzureProvider",
         "cerebras": "gnomon.providers.compatible:CerebrasProvider",
         "compatible": "gnomon.providers.compatible:CompatibleProvider",
         "deepseek": "gnomon.providers.compatible:DeepSeekProvider",
         "demo": "gnomon.providers.demo:DemoProvider",
+        "fallback": "gnomon.providers.fallback:FallbackProvider",
         "fireworks": "gnomon.providers.compatible:FireworksProvider",
+        "gemini": "gnomon.providers.gemini:GeminiProvider",
         "groq": "gnomon.providers.compatible:GroqProvider",
         "litellm": "gnomon.providers.compatible:LiteLLMProvider",
         "llamacpp": "gnomon.providers.compatible:LlamaCppProvider",
         "lmstudio": "gnomon.providers.compatible:LMStudioProvider",
         "local": "gnomon.providers.local:LocalProvider",
+        "mistral": "gnomon.providers.mistral:MistralProvider",
+        "ollama": "gnomon.providers.ollama:OllamaProvider",
         "openai": "gnomon.providers.openai:OpenAIProvider",
         "openrouter": "gnomon.providers.compatible:OpenRouterProvider",
         "perplexity": "gnomon.providers.compatible:PerplexityProvider",
@@ -56,11 +62,24 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "vllm": "gnomon.providers.compatible:VLLMProvider",
         "xai": "gnomon.providers.compatible:XAIProvider",
     },
+    "counters": {
+        "calibrated": "gnomon.counters.calibrated:CalibratedCounter",
+        "estimating": "gnomon.counters.estimating:EstimatingCounter",
+    },
+    "embedders": {
+        "cached": "gnomon.embedders.cached:CachedEmbedder",
+        "hashed": "gnomon.embedders.hashed:HashedEmbedder",
+        "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
+        "openai": "gnomon.embedders.openai:OpenAIEmbedder",
+    },
     "tools": {
         "calculate": "gnomon.tools.calculator:calculate",
         "now": "gnomon.tools.clock:now",
     },
 }
+
+_EXTRAS: dict[tuple[str, str], str] = {("embedders", "hashed"): "knowledge"}
+"""The extra that brings a back end's driver, where it is not called like the back end."""
 
 
 class ModelName(NamedTuple):
@@ -100,15 +119,38 @@ def parse_model(text: str) -> ModelName:
 
 def provider(text: str, settings: Mapping[str, object] | None = None) -> Provider:
     """The provider that a model string names, made with these settings."""
+    kind, chosen = _wanted("providers", text, settings)
+    if not issubclass(kind, Provider):
+        raise _no_such_class("providers", text, kind, Provider)
+    _check_settings("providers", text, kind, chosen)
+    return kind(**chosen)
+
+
+def embedder(text: str, settings: Mapping[str, object] | None = None) -> Embedder:
+    """The embedder that `openai:text-embedding-3-small` names, made with these settings.
+
+    `cached:` stands before another: `cached:ollama:embeddinggemma`.
+    """
+    kind, chosen = _wanted("embedders", text, settings)
+    _check_settings("embedders", text, kind, chosen)
+    made = kind(**chosen)
+    if not isinstance(made, Embedder):  # a protocol with attributes cannot be asked of the class
+        raise _no_such_class("embedders", text, kind, Embedder)
+    return made
+
+
+def _wanted(
+    kind: str, text: str, settings: Mapping[str, object] | None
+) -> tuple[type[object], dict[str, object]]:
+    """The class behind the name, and what it is to be made with."""
     wanted = parse_model(text)
-    kind = load("providers", wanted.provider)
-    if not (isinstance(kind, type) and issubclass(kind, Provider)):
-        raise ConfigError(f"provider {wanted.provider!r} is {kind!r}, not a class of Provider")
+    found = load(kind, wanted.provider)
+    if not isinstance(found, type):
+        raise _no_such_class(kind, text, found, Provider if kind == "providers" else Embedder)
     chosen = dict(settings or {})
     if wanted.model is not None:
         chosen["model"] = wanted.model
-    _check_settings(wanted.provider, kind, chosen)
-    return kind(**chosen)
+    return found, chosen
 
 
 def near(name: str, known: tuple[str, ...]) -> str:
@@ -141,8 +183,9 @@ def _import_built_in(kind: str, name: str, target: str) -> object:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "gnomon"):
             raise
+        extra = _EXTRAS.get((kind, name), name)
         raise MissingExtra(
-            f"{KINDS[kind]} {name!r} needs {missing}", hint=f"install it: pip install 'gnomon[{name}]'"
+            f"{KINDS[kind]} {name!r} needs {missing}", hint=f"install it: pip install 'gnomon[{extra}]'"
         ) from error
 
 
@@ -164,36 +207,45 @@ def _unknown(kind: str, name: str) -> UnknownName:
     return UnknownName(f"there is no {KINDS[kind]} called {name!r}", hint=near(name, names(kind)))
 
 
-def _check_settings(name: str, kind: type[Provider], settings: Mapping[str, object]) -> None:
+def _no_such_class(kind: str, text: str, found: object, contract: type[object]) -> ConfigError:
+    return ConfigError(f"{_title(kind, text)} is {found!r}, not a class of {contract.__name__}")
+
+
+def _title(kind: str, text: str) -> str:
+    return f"{KINDS[kind]} {parse_model(text).provider!r}"
+
+
+def _check_settings(kind: str, text: str, made: type[object], settings: Mapping[str, object]) -> None:
     from inspect import Parameter, signature
 
-    parameters = signature(kind).parameters
+    title = _title(kind, text)
+    parameters = signature(made).parameters
     for parameter in parameters.values():
         variadic = parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
         if parameter.default is Parameter.empty and not variadic and parameter.name not in settings:
-            raise ConfigError(f"provider {name!r} needs the setting {parameter.name!r}")
+            raise ConfigError(f"{title} needs the setting {parameter.name!r}")
     open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     for setting in settings:
         if setting not in parameters and not open_ended:
             hint = near(setting, tuple(parameters))
-            raise ConfigError(f"provider {name!r} takes no setting {setting!r}", hint=hint)
-    _check_types(name, kind, settings)
+            raise ConfigError(f"{title} takes no setting {setting!r}", hint=hint)
+    _check_types(title, made, settings)
 
 
-def _check_types(name: str, kind: type[Provider], settings: Mapping[str, object]) -> None:
+def _check_types(title: str, made: type[object], settings: Mapping[str, object]) -> None:
     """By the annotations, as far as they are about data; the value itself is not shown, it may be a key."""
     from typing import get_type_hints
 
     import msgspec
 
     try:
-        hints = get_type_hints(kind.__init__)
+        hints = get_type_hints(made.__init__)
     except NameError:  # of another package, which imports the type for type checkers only
         return
     for setting in settings.keys() & hints.keys():
         try:
             msgspec.convert(settings[setting], hints[setting])
         except msgspec.ValidationError as error:
-            raise ConfigError(f"setting {setting!r} of provider {name!r} cannot be used: {error}") from None
+            raise ConfigError(f"setting {setting!r} of {title} cannot be used: {error}") from None
         except TypeError:
             continue  # a function or the like, which no file can give

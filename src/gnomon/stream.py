@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar, c
 
 import msgspec
 
-from gnomon.errors import ContractError, GnomonError, StreamCut
+from gnomon.errors import ContractError, GnomonError, ProviderError, StreamCut
 from gnomon.types.events import (
     AttemptDiscarded,
     Done,
@@ -42,7 +42,7 @@ from gnomon.types.events import (
     UsageUpdate,
 )
 from gnomon.types.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
-from gnomon.types.requests import Response, StopReason, Usage
+from gnomon.types.requests import Response, Spent, StopReason, Usage, spent
 
 __all__ = ["PullStream", "Stream", "StreamFold"]
 
@@ -138,6 +138,9 @@ class Stream(PullStream[StreamEvent]):
                     _broken("S6", f"{_kind(event)} does not stand inside the stream of a provider")
                 yield event
             response = await self._completed(source, fold, final)
+        except ProviderError as error:
+            error.spent = fold.spent(self._provider, self._model) + error.spent
+            raise
         except (GnomonError, AssertionError):
             raise
         except asyncio.CancelledError as error:
@@ -246,7 +249,7 @@ class StreamFold:
         self._complete = False
         self.usage: Usage | None = None
         self.warnings: list[str] = []
-        self.discarded: list[Usage] = []
+        self.discarded: list[Spent] = []
         self.response: Response | None = None
 
     @property
@@ -273,12 +276,12 @@ class StreamFold:
             message=message,
             stop_reason=_stop_reason(final.stop_reason, message.tool_calls),
             id=final.id,
-            provider=provider or None,
+            provider=final.provider or provider or None,
             model=final.model or model or None,
             raw_stop_reason=final.raw_stop_reason,
             usage=final.usage or self.usage or Usage(),
             warnings=tuple(self.warnings),
-            discarded=tuple(self.discarded),
+            discarded=(*self.discarded, *final.discarded),
         )
 
     def confirm(self, response: Response) -> Response:
@@ -290,6 +293,11 @@ class StreamFold:
         if stop_reason == response.stop_reason:
             return response
         return msgspec.structs.replace(response, stop_reason=stop_reason)
+
+    def spent(self, provider: str = "", model: str = "") -> tuple[Spent, ...]:
+        """What has been used so far, also by attempts that were given up."""
+        now = () if self.usage is None else (spent(self.usage, provider or None, model or None),)
+        return (*self.discarded, *now)
 
     def open_for(self, event: TextDelta | ThinkingDelta | ToolCallDelta) -> Callable[[str], None]:
         """Where this delta goes, and the ones after it in the same block."""
@@ -341,9 +349,9 @@ class StreamFold:
         self.warnings.append(event.message)
 
     def _discard(self, event: AttemptDiscarded) -> None:
-        spent = event.usage or self.usage
-        if spent is not None:
-            self.discarded.append(spent)
+        usage = event.usage or self.usage
+        if usage is not None:
+            self.discarded.append(spent(usage, event.provider, event.model))
         self._clear()
 
     def _complete_with(self, event: Done | MessageCompleted) -> None:

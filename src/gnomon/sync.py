@@ -16,6 +16,7 @@ from typing import Generic, Self, TypeVar
 
 from gnomon import agent as _async
 from gnomon.agent import Prompt, ToolLike
+from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
@@ -209,6 +210,8 @@ class Agent:
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | None = None,
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:
@@ -222,6 +225,8 @@ class Agent:
             max_tokens=max_tokens,
             thinking=thinking,
             settings=settings,
+            models=models,
+            counter=counter,
             deps=deps,
             clock=clock,
         )

@@ -43,6 +43,8 @@ from gnomon import (
     encode_event,
     tool,
 )
+from gnomon.counters.estimating import EstimatingCounter
+from gnomon.engine.accounts import Accounts
 from gnomon.engine.clock import SystemClock
 from gnomon.engine.definition import Definition, Toolbox
 from gnomon.engine.history import History
@@ -56,6 +58,7 @@ from gnomon.errors import (
     StreamCut,
     UnknownName,
 )
+from gnomon.facts.catalogue import Catalogue
 from gnomon.providers.scripted import Call, Line, Script, ScriptedProvider, calls, hallucinates, says
 from gnomon.types.events import LedgerEntry, MessageReceived, ProviderEvent, RunEvent
 
@@ -257,6 +260,7 @@ async def test_what_is_shown_has_been_recorded_before_and_a_tool_runs_after_its_
         provider=ScriptedProvider([calls("act").calling("act"), says("ok").expecting(result="acted")]),
         tools=Toolbox([act]),
         budget=Budget(),
+        accounts=Accounts(EstimatingCounter, Catalogue()),
     )
     running = run_turn(definition, history, Message.user("go"), turn_id="t", clock=SystemClock())
     shown = [event async for event in running if event in history.recorded or not _is_kept(event)]

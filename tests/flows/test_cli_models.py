@@ -88,8 +88,9 @@ def test_the_first_key_decides_in_the_order_of_the_table(gnomon: Gnomon) -> None
 
 
 def test_a_key_of_a_provider_that_does_not_exist_is_passed_over(gnomon: Gnomon) -> None:
-    assert would_choose(gnomon, AZURE_OPENAI_API_KEY=KEY) == "demo"
-    assert would_choose(gnomon, AZURE_OPENAI_API_KEY=KEY, OPENAI_API_KEY=KEY) == "openai"
+    user_config(gnomon, f"[providers.nobody]\nkey = '{KEY}'\n")
+    assert would_choose(gnomon) == "demo"
+    assert would_choose(gnomon, OPENAI_API_KEY=KEY) == "openai"
 
 
 def test_a_provider_that_has_to_be_told_its_model_comes_after_one_that_has_its_own(gnomon: Gnomon) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import Gnomon, failed_in_one_line
-from small_server import Answer, answering
+from small_server import Answer, answering, models
 
 KEY = "sk-plain-words-0123456789"
 
@@ -144,3 +144,72 @@ def test_a_server_that_speaks_no_tls_is_told_as_such(gnomon: Gnomon) -> None:
         done = asked(gnomon, server.url.replace("http:", "https:"))
     told(done, "is not secure: ")
     assert b"operation not permitted" not in done.stderr
+
+
+# --- Ollama, which needs no key and is found by itself ------------------------------
+
+
+def ollama_says(text: str) -> Answer:
+    lines = [
+        {"model": "qwen3:8b", "message": {"role": "assistant", "content": text}, "done": False},
+        {"model": "qwen3:8b", "message": {"role": "assistant", "content": ""}, "done": True},
+    ]
+    return Answer("".join(json.dumps(line) + "\n" for line in lines).encode(), kind="application/x-ndjson")
+
+
+@pytest.fixture
+def patient(gnomon: Gnomon, tmp_path: Path) -> Gnomon:
+    """On a loaded machine a server may need more than a command has time for."""
+    code = "import gnomon.cli.servers\ngnomon.cli.servers._LIMIT_S = 5.0\n"
+    (tmp_path / "sitecustomize.py").write_text(code)
+    gnomon.env["PYTHONPATH"] = str(tmp_path)
+    return gnomon
+
+
+def test_an_ollama_server_answers_when_nobody_is_named(patient: Gnomon) -> None:
+    del patient.env["GNOMON_MODEL"]
+    paths = {
+        "/v1/models": models("nomic-embed-text:latest", "qwen3:8b"),
+        "/api/chat": ollama_says("from here"),
+    }
+    with answering(paths) as server:
+        done = patient("--output", "json", "hello", OLLAMA_HOST=f"0.0.0.0:{server.port}")
+        doctor = json.loads(patient("doctor", "--output", "json", OLLAMA_HOST=f":{server.port}").stdout)
+    told = json.loads(done.stdout)
+    assert (told["provider"], told["answer"]) == ("ollama", "from here")
+    asked_for = [json.loads(request.body)["model"] for request in server.asked if request.path == "/api/chat"]
+    assert asked_for == ["qwen3:8b"]
+    assert doctor["model"]["name"] == "ollama:qwen3:8b"
+    assert doctor["model"]["problem"] is None
+
+
+def test_an_ollama_server_behind_a_path_is_found_too(patient: Gnomon) -> None:
+    with answering({"/gpu/v1/models": models("qwen3:8b")}) as server:
+        address = f"http://127.0.0.1:{server.port}/gpu"
+        doctor = json.loads(patient("doctor", "--output", "json", OLLAMA_HOST=address).stdout)
+    found = next(each for each in doctor["servers"] if each["provider"] == "ollama")
+    assert (found["port"], found["models"]) == (server.port, ["qwen3:8b"])
+
+
+def test_ollama_that_does_not_run_is_told_with_how_to_start_it(gnomon: Gnomon) -> None:
+    told(
+        gnomon("-m", "ollama:qwen3:8b", "hello", OLLAMA_HOST=":9"), "ollama: ", "127.0.0.1:9", "ollama serve"
+    )
+
+
+def test_a_model_that_ollama_does_not_have_is_told_with_how_to_fetch_it(gnomon: Gnomon) -> None:
+    missing = Answer(b'{"error":"model \'qwen9\' not found"}', 404)
+    with answering({"/api/chat": missing}) as server:
+        done = gnomon("-m", "ollama:qwen9", "hello", OLLAMA_HOST=f":{server.port}")
+    told(done, "ollama: model 'qwen9' not found", "status 404", "`ollama pull qwen9`")
+
+
+def test_ollama_without_a_model_says_where_the_names_are(gnomon: Gnomon) -> None:
+    failed_in_one_line(gnomon("-m", "ollama", "hello"), 2, "no model of its own", "gnomon models ollama")
+
+
+def test_the_models_of_ollama_are_listed(gnomon: Gnomon) -> None:
+    tags = {"models": [{"name": "qwen3:8b", "model": "qwen3:8b"}, {"name": "llama3.2:latest"}]}
+    with answering({"/api/tags": Answer(json.dumps(tags).encode())}) as server:
+        done = gnomon("models", "ollama", OLLAMA_HOST=f"localhost:{server.port}")
+    assert done.stdout == b"ollama:qwen3:8b\nollama:llama3.2:latest\n"

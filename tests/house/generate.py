@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
+import powers
+
 from gnomon import errors, registry
 from gnomon.errors import GnomonError
 from gnomon.types import events
@@ -219,11 +221,14 @@ def providers_page() -> str:
     return (
         "\n".join(
             [
-                _made_from("src/gnomon/registry.py and the providers' docstrings"),
+                _made_from("src/gnomon/registry.py, the providers' docstrings and tests/house/powers.py"),
                 "# Providers\n",
                 "A model is named as `provider:model`, or by the provider alone when its own choice will do.",
                 "Other packages add theirs: [guides/add-a-provider.md](guides/add-a-provider.md).\n",
                 _table(("name", "class", "model, when none is named", "what it is"), rows),
+                "## What each of them carries\n",
+                _table(powers.COLUMNS, powers.powers()),
+                f"{powers.NOTES}\n",
                 *(_provider(name, kind) for name, kind in ours),
             ]
         ).rstrip()
@@ -262,7 +267,7 @@ def _default(setting: inspect.Parameter) -> str:
 
 def _model(kind: type) -> str:
     model = inspect.signature(kind).parameters.get("model")
-    return f"`{model.default}`" if model and isinstance(model.default, str) else ""
+    return f"`{model.default}`" if model and model.default and isinstance(model.default, str) else ""
 
 
 def _first_line(kind: type) -> str:

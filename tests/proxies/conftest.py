@@ -27,6 +27,9 @@ _KEYS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
     "LITELLM_API_KEY",
     "LITELLM_BASE_URL",
 )
@@ -54,7 +57,7 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServ
 @pytest.fixture(scope="session")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
     """Random weights on a server with a slot for every way to ask it, which one test ends in the middle."""
-    yield from _served(_random_weights(tmp_path_factory), "mortal", tmp_path_factory, slots=12, tokens=2048)
+    yield from _served(_random_weights(tmp_path_factory), "mortal", tmp_path_factory, slots=15, tokens=2048)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """Runs one llama.cpp server until its standard input ends: the child process of `llama_servers.py`.
 
 Arguments: the weights, the name to serve them under, the tokens that all slots share, how many slots there
-are, and a key, if one is to be asked for. The address goes to standard output; what llama.cpp has to say
-goes to standard error.
+are, a key, if one is to be asked for, and `embeddings`, if it is to give those. The address goes to standard
+output; what llama.cpp has to say goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 
-def main(weights: str, name: str, tokens: str, slots: str, key: str = "") -> None:
+def main(weights: str, name: str, tokens: str, slots: str, key: str = "", gives: str = "") -> None:
     address = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # llama.cpp writes its log to both
     xllamacpp: Any = import_module("xllamacpp")  # native: it has no types
@@ -30,6 +30,9 @@ def main(weights: str, name: str, tokens: str, slots: str, key: str = "") -> Non
     params.port = 0
     if key:
         params.api_keys = [key]
+    if gives == "embeddings":
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     server = xllamacpp.Server(params)
     address.write(server.listening_address + "\n")
     address.close()

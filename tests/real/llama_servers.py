@@ -64,7 +64,7 @@ class LlamaServer:
 
 @contextmanager
 def running(
-    weights: Path, kind: str, folder: Path, *, tokens: int, slots: int, key: str = ""
+    weights: Path, kind: str, folder: Path, *, tokens: int, slots: int, key: str = "", gives: str = ""
 ) -> Iterator[LlamaServer]:
     """A server for these weights. Its name for them is its own, so no other server can answer for it."""
     if importlib.util.find_spec("xllamacpp") is None:
@@ -73,7 +73,7 @@ def running(
     log = folder / f"{model}.log"
     with (
         log.open("w") as errors,
-        _child([str(weights), model, str(tokens), str(slots), key], errors) as process,
+        _child([str(weights), model, str(tokens), str(slots), key, gives], errors) as process,
     ):
         server = LlamaServer(process, _address(process, log), model, log)
         _expect_own(server, key)

@@ -47,7 +47,7 @@ from gnomon.types.messages import (
     UnknownPart,
 )
 from gnomon.types.records import Page, SessionRecord
-from gnomon.types.requests import Usage
+from gnomon.types.requests import Spent, Usage, spent
 
 # --- plain values -----------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Answer:
     parts: tuple[Part, ...]
     usage: Usage | None = None
     warnings: list[str] = field(default_factory=list)
-    discarded: list[Usage] = field(default_factory=list)
+    discarded: list[Spent] = field(default_factory=list)
 
     @property
     def all_events(self) -> list[ProviderEvent]:
@@ -215,13 +215,13 @@ class _Plan:
 def answers(draw: st.DrawFn) -> Answer:
     """An answer with interleaved blocks, perhaps after attempts that were discarded."""
     events: list[ProviderEvent] = []
-    discarded: list[Usage] = []
+    discarded: list[Spent] = []
     for _ in range(draw(st.integers(0, 2))):
         attempt = _interleaved(draw, draw(_plans()))
         events += attempt[: draw(st.integers(0, len(attempt)))]
-        spent = draw(usages)
-        events.append(AttemptDiscarded(draw(texts), spent))
-        discarded.append(spent)
+        event = AttemptDiscarded(draw(texts), draw(usages), *draw(st.sampled_from(((), ("acme", "a-1")))))
+        events.append(event)
+        discarded.append(spent(event.usage or Usage(), event.provider, event.model))
     plans = draw(_plans())
     tail = _sprinkled(draw, _interleaved(draw, plans))
     usage = next((one.usage for one in reversed(tail) if isinstance(one, UsageUpdate)), None)

@@ -312,11 +312,16 @@ def test_thinking_is_left_out_without_a_word_where_the_vendor_does_not_want_it(v
     assert warnings == []
 
 
-@pytest.mark.parametrize("who", [("anthropic", "m-1"), ("deepseek", "m-2")])
+@pytest.mark.parametrize("who", [("anthropic", "m-1"), ("vllm", "m-2")])
 def test_thinking_of_another_model_is_dropped_with_a_warning(who: tuple[str, str]) -> None:
-    body, warnings = to("deepseek", thought(*who), Message.user("Go on"))
+    body, warnings = to("vllm", thought(*who), Message.user("Go on"))
     assert b"Hm." not in msgspec.json.encode(body)
     assert warnings == ["thinking_dropped"]
+
+
+def test_deepseek_gets_its_thinking_back_whichever_of_its_models_thought_it() -> None:
+    body, warnings = to("deepseek", thought("deepseek", "m-2"))
+    assert (body["messages"][0]["reasoning_content"], warnings) == ("Hm.", [])
 
 
 def test_deepseek_finds_the_field_in_every_message_of_the_models() -> None:

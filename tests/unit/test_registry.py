@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gnomon import registry
+from gnomon.contracts.embedder import Embedder
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import Tool
 from gnomon.errors import ConfigError, MissingExtra, UnknownName
@@ -283,3 +284,91 @@ def test_the_given_settings_are_not_changed(plant: Plant) -> None:
     settings: dict[str, object] = {"temperature": 0.5}
     assert isinstance(registry.provider("acme:big", settings), Provider)
     assert settings == {"temperature": 0.5}
+
+
+# --- embedders --------------------------------------------------------------
+
+EMBEDDER = """
+class Acme:
+    name = "acme"
+
+    def __init__(self, model="acme-1", *, dimensions: int | None = None):
+        self.model = model
+        self.dimensions = dimensions
+
+    async def embed(self, request): ...
+    async def close(self): ...
+
+class Mute:
+    def __init__(self, model="m"):
+        self.model = model
+
+def not_a_class():
+    return Acme()
+"""
+
+
+def test_every_embedder_is_made_by_its_name() -> None:
+    assert set(names("embedders")) >= {"cached", "hashed", "ollama", "openai"}
+    for name in ("hashed", "ollama", "openai"):
+        made = registry.embedder(name)
+        assert isinstance(made, Embedder)
+        assert made.name == name
+        assert made.model
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "model"),
+    [
+        ("openai:text-embedding-3-large", "openai", "text-embedding-3-large"),
+        ("ollama/nomic-embed-text:v1.5", "ollama", "nomic-embed-text:v1.5"),
+        ("hashed:v1-64", "hashed", "v1-64"),
+        ("cached:ollama:nomic-embed-text", "cached", "nomic-embed-text"),
+        ("cached:cached:hashed", "cached", "v1-512"),
+    ],
+)
+def test_an_embedder_is_named_with_its_model(text: str, name: str, model: str) -> None:
+    made = registry.embedder(text)
+    assert (made.name, made.model) == (name, model)
+
+
+def test_another_package_adds_an_embedder(plant: Plant) -> None:
+    plant("planted_acme", {"acme": "planted_acme:Acme"}, EMBEDDER, "gnomon.embedders")
+    made = registry.embedder("acme:big", {"dimensions": 7})
+    assert (made.name, made.model, vars(made)["dimensions"]) == ("acme", "big", 7)
+    assert registry.embedder("cached:acme").model == "acme-1"
+
+
+@pytest.mark.parametrize("what", ["not_a_class", "Mute"])
+def test_an_entry_point_that_is_no_embedder_is_refused(plant: Plant, what: str) -> None:
+    plant("planted_acme", {"acme": f"planted_acme:{what}"}, EMBEDDER, "gnomon.embedders")
+    with pytest.raises(ConfigError, match=r"embedder 'acme' is .*, not a class of Embedder"):
+        registry.embedder("acme")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "words"),
+    [
+        ("openai", {"dimension": 5}, r"embedder 'openai' takes no setting 'dimension' .*'dimensions'"),
+        ("openai", {"dimensions": "five"}, "setting 'dimensions' of embedder 'openai' cannot be used"),
+        ("openai", {"encoding_format": "hex"}, "setting 'encoding_format' of embedder 'openai'"),
+        ("ollama", {"headers": {"x": 1}}, "setting 'headers' of embedder 'ollama'"),
+        ("cached", {}, "embedder 'cached' needs one other embedder"),
+        ("cached:hashed", {"most_entries": "many"}, "setting 'most_entries' of embedder 'cached'"),
+    ],
+)
+def test_settings_of_an_embedder_are_checked_like_those_of_a_provider(
+    text: str, settings: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        registry.embedder(text, settings)
+
+
+def test_an_extra_may_be_called_otherwise_than_what_it_is_for(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant("planted_backend", {}, "import nowhere_to_be_found.client\n")
+    monkeypatch.setitem(registry._BUILT_IN, "storage", {"redis": "planted_backend:Redis"})
+    monkeypatch.setitem(registry._EXTRAS, ("storage", "redis"), "stores")
+    with pytest.raises(MissingExtra, match=r"storage 'redis' needs .*pip install 'gnomon\[stores\]'"):
+        load("storage", "redis")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from email.utils import formatdate
 from time import time
 
+import msgspec
 import pytest
 
 from gnomon import errors
-from gnomon._status import Complaint, complaint_in, failure, retry_after_in
+from gnomon._complaint import Complaint, complaint_in, retry_after_in
+from gnomon._status import failure
 
 
 @pytest.mark.parametrize(
@@ -147,3 +149,96 @@ def test_an_endless_message_is_cut() -> None:
 
 def test_a_stream_that_breaks_off_with_words_alone_may_be_tried_again() -> None:
     assert type(failure("acme", Complaint(message="oops"))) is errors.Overloaded
+
+
+# --- Google's way to say it ----------------------------------------------------------
+
+
+def _google(status: str, message: str = "No.", *details: dict[str, object], code: int = 400) -> bytes:
+    said = {"code": code, "message": message, "status": status, "details": details}
+    return msgspec.json.encode({"error": said})
+
+
+def _detail(kind: str, **fields: object) -> dict[str, object]:
+    return {"@type": f"type.googleapis.com/google.rpc.{kind}", **fields}
+
+
+def _quota(quota_id: str, value: str = "10") -> dict[str, object]:
+    return _detail("QuotaFailure", violations=[{"quotaId": quota_id, "quotaValue": value}])
+
+
+_USED_UP = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ("INVALID_ARGUMENT", errors.BadRequest),
+        ("FAILED_PRECONDITION", errors.BadRequest),
+        ("UNAUTHENTICATED", errors.Unauthorized),
+        ("PERMISSION_DENIED", errors.Unauthorized),
+        ("NOT_FOUND", errors.ModelNotFound),
+        ("RESOURCE_EXHAUSTED", errors.RateLimited),
+        ("INTERNAL", errors.Overloaded),
+        ("UNAVAILABLE", errors.Overloaded),
+        ("DEADLINE_EXCEEDED", errors.Overloaded),
+    ],
+)
+def test_a_name_of_googles_stands_for_an_error_inside_a_stream(
+    status: str, kind: type[errors.ProviderError]
+) -> None:
+    error = failure("gemini", complaint_in(_google(status)))
+    assert type(error) is kind
+    assert error.vendor_code == status
+
+
+@pytest.mark.parametrize(
+    ("details", "retryable", "retry_after"),
+    [
+        ((_quota("RequestsPerMinutePerModel-FreeTier"), _detail("RetryInfo", retryDelay="26s")), True, 26.0),
+        ((_detail("RetryInfo", retryDelay="1.5s"),), True, 1.5),
+        ((_quota("RequestsPerDayPerModel-FreeTier"), _detail("RetryInfo", retryDelay="26s")), False, 26.0),
+        ((_quota("RequestsPerMinutePerModel-FreeTier", "0"),), False, None),
+        ((), False, None),
+    ],
+)
+def test_a_quota_for_a_minute_comes_back_and_one_for_a_day_does_not(
+    details: tuple[dict[str, object], ...], retryable: bool, retry_after: float | None
+) -> None:
+    body = _google("RESOURCE_EXHAUSTED", _USED_UP, *details, code=429)
+    error = failure("gemini", complaint_in(body), status=429)
+    assert type(error) is errors.RateLimited
+    assert (error.retryable, error.retry_after) == (retryable, retry_after)
+
+
+def test_the_exact_wait_wins_over_the_words_and_a_header_over_both() -> None:
+    said = f"{_USED_UP}\nPlease retry in 47.434392449s."
+    body = _google("RESOURCE_EXHAUSTED", said, _detail("RetryInfo", retryDelay="47s"), code=429)
+    assert failure("gemini", complaint_in(body), status=429).retry_after == 47.0
+    assert failure("gemini", complaint_in(body), status=429, retry_after=3.0).retry_after == 3.0
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"), [("Please try again in 250ms.", 0.25), ("retry in a bit", None)]
+)
+def test_a_wait_may_be_told_in_words(words: str, seconds: float | None) -> None:
+    assert failure("acme", Complaint(message=words), status=429).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _google("INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."),
+        _google("INVALID_ARGUMENT", "API key expired. Please renew the API key."),
+        _google("INVALID_ARGUMENT", "No.", _detail("ErrorInfo", reason="API_KEY_INVALID")),
+    ],
+)
+def test_a_bad_key_is_one_under_status_400_too(body: bytes) -> None:
+    assert type(failure("gemini", complaint_in(body), status=400)) is errors.Unauthorized
+
+
+@pytest.mark.parametrize("details", ["text", None, [None, 3, {}], {"error_code": 7}])
+def test_details_of_another_shape_do_no_harm(details: object) -> None:
+    said = {"error": {"code": 400, "message": "No.", "status": "INVALID_ARGUMENT", "details": details}}
+    complaint = complaint_in(msgspec.json.encode(said))
+    assert (complaint.code, complaint.message) == ("INVALID_ARGUMENT", "No.")

@@ -30,7 +30,7 @@ from gnomon.types.events import (
     UsageUpdate,
 )
 from gnomon.types.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
-from gnomon.types.requests import Response, StopReason, Usage
+from gnomon.types.requests import Response, Spent, StopReason, Usage
 
 FINISH = Finish(stop_reason="end_turn")
 HELLO = TextDelta(0, "hello")
@@ -881,7 +881,7 @@ async def test_a_discarded_attempt_is_forgotten_and_its_spend_is_kept() -> None:
         FINISH,
     )
     assert response.message == Message.assistant("right")
-    assert response.discarded == (spent, Usage(input_tokens=6))
+    assert response.discarded == (Spent(input_tokens=5), Spent(input_tokens=6))
     assert response.usage == Usage()
     assert response.warnings == ("moved",)
 
@@ -889,7 +889,7 @@ async def test_a_discarded_attempt_is_forgotten_and_its_spend_is_kept() -> None:
 async def test_the_spend_of_a_discarded_attempt_is_its_last_snapshot_when_it_says_none() -> None:
     snapshot = Usage(input_tokens=4)
     response = await response_to(UsageUpdate(snapshot), HELLO, AttemptDiscarded("lost"), FINISH)
-    assert response.discarded == (snapshot,)
+    assert response.discarded == (Spent(input_tokens=4),)
 
 
 async def test_a_discarded_attempt_that_spent_nothing_known_leaves_nothing() -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from gnomon import config, registry
 from gnomon.agent import Agent
-from gnomon.cli.choice import DEMO, Choice, chosen
+from gnomon.cli.choice import DEMO, Choice, chosen, settings_for
 from gnomon.cli.problems import BUDGET, report
 from gnomon.cli.prompt import compose, piped_text, spoken
 from gnomon.cli.render import renderer
@@ -95,7 +95,8 @@ def _agent(settings: config.Config, choice: Choice) -> Agent:
         instructions=settings.system,
         tools=tools,
         budget=Budget(**limits),
-        settings={**settings.providers.get(provider, {}), **choice.settings},
+        settings={**settings_for(provider, settings), **choice.settings},
+        models=settings.models,
     )
 
 

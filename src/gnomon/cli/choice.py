@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon import config, registry
 
-__all__ = ["DEMO", "KEYS", "Choice", "chosen", "keyed", "local_is_ready"]
+__all__ = ["DEMO", "KEYS", "Choice", "chosen", "keyed", "local_is_ready", "settings_for"]
 
 DEMO = "demo"
 
@@ -66,6 +66,12 @@ def keyed(settings: config.Config, env: Mapping[str, str]) -> dict[str, str]:
     return {provider: place for provider, place in places.items() if provider in known}
 
 
+def settings_for(provider: str, settings: config.Config) -> dict[str, object]:
+    """What the config sets for a provider; one that falls back on others gets theirs to hand on."""
+    own = settings.providers.get(provider, {})
+    return {"settings": settings.providers, **own} if provider == "fallback" else own
+
+
 def local_is_ready() -> bool:
     """Whether the local model could answer: both its engine and its weights are installed."""
     from gnomon.providers._local_weights import bundled_path, engine_installed
@@ -88,7 +94,7 @@ def _key_reason(place: str) -> str:
 
 def _has_own_model(provider: str, settings: config.Config) -> bool:
     try:
-        return bool(registry.provider(provider, settings.providers.get(provider)).model)
+        return bool(registry.provider(provider, settings_for(provider, settings)).model)
     except Exception:  # noqa: BLE001 - a provider from another package may raise anything
         return True  # whoever asks it is told what is wrong
 

@@ -129,6 +129,7 @@ class JSONRenderer:
                 "turn_id": turn.id,
                 "rounds": turn.rounds,
                 "usage": _usage(turn.usage),
+                "cost": turn.cost,
                 "messages": turn.messages,
                 "warnings": self._warnings,
                 "events": self._events,
@@ -198,9 +199,11 @@ def _as_result(result: ToolResult) -> str:
 
 
 def _bill(turn: Turn, provider: Provider) -> str:
-    """model · tokens · seconds, and why it stopped when that is not plain."""
+    """model · tokens · dollars, if known · seconds, and why it stopped when that is not plain."""
     seconds = (turn.ended_at - turn.started_at).total_seconds()
     facts = [one_line(f"{provider.name}:{provider.model}", 200), _tokens(turn.usage), f"{seconds:.1f} s"]
+    if turn.cost is not None:
+        facts.insert(2, _money(turn.cost))
     if turn.stop not in ("end_turn", "stop_sequence"):
         facts.append(f"stopped: {turn.stop}")
     return " · ".join(facts)
@@ -212,3 +215,14 @@ def _tokens(usage: Usage) -> str:
         return "tokens not reported"
     about = "about " if usage.estimated else ""
     return f"{about}{total:,} tokens ({usage.input_tokens or 0:,} in, {usage.output_tokens or 0:,} out)"
+
+
+def _money(dollars: float) -> str:
+    """Two digits that mean something, and never more than six behind the point."""
+    return (
+        f"${dollars:.2f}"
+        if dollars >= 0.1 or not dollars
+        else f"${dollars:.4f}"
+        if dollars >= 0.001
+        else f"${dollars:.6f}"
+    )

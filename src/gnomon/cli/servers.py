@@ -10,6 +10,8 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from gnomon.errors import ConfigError
+
 __all__ = ["Server", "servers"]
 
 _LIMIT_S = 0.15
@@ -64,14 +66,23 @@ async def servers(env: Mapping[str, str]) -> list[Server]:
 
 def _looked_for(usual: _Usual, env: Mapping[str, str]) -> Server:
     """The address of a server, if it is on this machine. A variable may hold a password; it is not shown."""
-    setting = env.get("OLLAMA_HOST" if usual.provider == "ollama" else f"{usual.provider.upper()}_BASE_URL")
-    address = _address(setting or "", usual.port)
+    address = _address(_setting(usual.provider, env), usual.port)
     if address is None:
         return Server(usual_name=usual.name, provider=usual.provider)
     host, port, path = address
     shown = f"[{host}]" if ":" in host else host
     base_url = f"http://{shown}:{port}{path or '/v1'}"
     return Server(usual_name=usual.name, provider=usual.provider, base_url=base_url, port=port)
+
+
+def _setting(provider: str, env: Mapping[str, str]) -> str:
+    if provider != "ollama":
+        return env.get(f"{provider.upper()}_BASE_URL") or ""
+    from gnomon.providers._ollama_host import server_address
+
+    with suppress(ConfigError):
+        return server_address(env.get("OLLAMA_HOST") or "127.0.0.1") + "/v1"
+    return "none that can be asked"
 
 
 def _address(setting: str, usual_port: int) -> tuple[str, int, str] | None:
@@ -140,7 +151,8 @@ def _is_whole(reply: bytearray) -> bool:
 def _models_in(reply: bytes) -> tuple[str, ...]:
     """The names in a list of models; none when this is not a reply of that kind.
 
-    Whoever has taken the port may name a model so that its name moves a terminal's cursor.
+    Those that only embed come last: the first one is to answer. Whoever has taken the port may
+    name a model so that its name moves a terminal's cursor.
     """
     head, _, body = reply.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0] + b" ":
@@ -149,7 +161,8 @@ def _models_in(reply: bytes) -> tuple[str, ...]:
         said: object = msgspec.json.decode(body)
         listed = cast("dict[str, object]", said).get("data") if isinstance(said, dict) else None
         named = (model.id for model in msgspec.convert(listed, list[_Model]))
-        return tuple(name for name in named if name.strip() and name.isprintable())
+        sound = [name for name in named if name.strip() and name.isprintable()]
+        return tuple(sorted(sound, key=lambda name: "embed" in name))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ()
 

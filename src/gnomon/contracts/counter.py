@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from gnomon.types.messages import Message, ToolDef
+from gnomon.types.requests import Request, Response
 
-__all__ = ["TokenCounter"]
+__all__ = ["SupportsLearning", "TokenCounter"]
 
 
 @runtime_checkable
@@ -30,4 +31,17 @@ class TokenCounter(Protocol):
 
     def count_text(self, text: str) -> int:
         """The tokens of a plain text."""
+        ...
+
+
+@runtime_checkable
+class SupportsLearning(Protocol):
+    """A counter that gets better by what vendors report, for each model."""
+
+    def count_request(self, request: Request) -> int:
+        """The tokens of a whole request, as the model that it asks for counts them."""
+        ...
+
+    def observe(self, request: Request, response: Response) -> None:
+        """Take note of what a request came to. Must not raise for odd input, and must not wait."""
         ...

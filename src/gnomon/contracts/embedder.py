@@ -14,7 +14,7 @@ __all__ = ["Embedder"]
 class Embedder(Protocol):
     """Something that turns texts into vectors.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `name` must be the registry's name and `model` the model that is asked when
       a request names none; vectors of two models must not be compared.
@@ -23,7 +23,9 @@ class Embedder(Protocol):
       as one text.
     - it must split what the service cannot take at once, by count and by size,
       and the caller must not be able to tell.
-    - no texts must give no vectors, without asking the service.
+    - no texts must give no vectors, without asking the service. A text that cannot
+      be embedded, an empty one say, must be an error or have a vector; it must not be
+      left out, and no text may be cut in silence.
     - usage must be the sum over the parts; what was not reported must be `None` (U3).
     - errors must be `ProviderError`s, and must not contain a key (S12).
     - an embedder that caches must be bounded, must ask once for a text that is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -42,10 +43,17 @@ class Meter:
         self._started = clock.monotonic()
         self.usage = Usage()
         self.rounds = 0
+        self._cost: Decimal | None = Decimal(0)
 
-    def count(self, response: Response) -> None:
+    @property
+    def cost(self) -> float | None:
+        """In US dollars; `None` when a part of it has no known price."""
+        return None if self._cost is None or not self.rounds else float(self._cost)
+
+    def count(self, response: Response, cost: Decimal | None = None) -> None:
         """One more round. Attempts that failed on the way to it were paid for too."""
         self.rounds += 1
+        self._cost = None if self._cost is None or cost is None else self._cost + cost
         self.usage = add_usage((self.usage, *response.discarded, response.usage))
 
     def reached(self) -> Limit | None:

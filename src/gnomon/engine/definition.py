@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
 from gnomon.contracts.tool import SupportsEffects, SupportsTimeout, Tool
+from gnomon.engine.accounts import Accounts
 from gnomon.engine.budget import Budget
 from gnomon.errors import ConfigError
 from gnomon.types.messages import Message, ToolDef
@@ -49,6 +50,7 @@ class Definition:
         provider: Provider,
         tools: Toolbox,
         budget: Budget,
+        accounts: Accounts,
         instructions: str | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
@@ -59,6 +61,7 @@ class Definition:
         self.provider = provider
         self.tools = tools
         self.budget = budget
+        self.accounts = accounts
         self.instructions = instructions
         self.deps = deps
         self._temperature = temperature

@@ -47,19 +47,21 @@ async def run_turn(
     stop: TurnStop | None = None
     while stop is None:
         message_id = new_id("msg")
-        async with agent.provider.stream(agent.request(history.messages)) as answer:
+        request = agent.request(history.messages)
+        async with agent.provider.stream(request) as answer:
             async for event in answer:
                 if type(event) is not Done:
                     yield event
-        completed = MessageCompleted(turn_id, message_id, answer.response)
-        meter.count(completed.response)
+        response = agent.accounts.settled(request, answer.response)
+        completed = MessageCompleted(turn_id, message_id, response)
+        meter.count(response, agent.accounts.cost(response, agent.model, clock.now()))
         await history.append(completed)
         yield completed
         async with aclosing(_run_tools(agent, history, completed)) as events:
             async for event in events:
                 yield event
         stop = _stop(completed, meter)
-    finished = TurnFinished(turn_id, stop, meter.rounds, meter.usage)
+    finished = TurnFinished(turn_id, stop, meter.rounds, meter.usage, meter.cost)
     await history.append(finished)
     on_finished(finished, started_at)
     yield finished

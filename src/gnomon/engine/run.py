@@ -62,6 +62,7 @@ class Run(PullStream[RunEvent]):
             stop=event.stop,
             rounds=event.rounds,
             usage=event.usage,
+            cost=event.cost,
             started_at=started_at,
             ended_at=self._clock.now(),
         )

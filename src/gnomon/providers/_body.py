@@ -51,8 +51,8 @@ class _Listed(msgspec.Struct):
 _MODELS = cast("type[_Listed | list[_Model]]", _Listed | list[_Model])
 
 
-async def model_names(http: HTTP) -> tuple[str, ...]:
+async def model_names(http: HTTP, path: str = "/models") -> tuple[str, ...]:
     """The names in the service's list of models."""
-    listed = await http.get_as("/models", _MODELS)
+    listed = await http.get_as(path, _MODELS)
     models = listed.data if isinstance(listed, _Listed) else listed
     return tuple(sorted(model.id for model in models))

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from gnomon._status import Complaint, complaint_from
+from gnomon._complaint import Complaint, complaint_from
 from gnomon.providers._calls import ended_call
 from gnomon.providers._chat_calls import CallRouter, OpenCall
 from gnomon.providers._chat_quirks import ChatQuirks
@@ -288,7 +288,7 @@ class ChatDecoder:
                 last[name] = value
 
     def _call(self, delta: _CallDelta, out: list[ProviderEvent], *, fresh: bool) -> None:
-        call_id = delta.id if isinstance(delta.id, str) else "" if delta.id is None else str(delta.id)
+        call_id = "" if delta.id in _NO_ID else str(delta.id)
         index = _whole_number(delta.index)
         function = delta.function or _Function()
         name, arguments = function.name or "", _argument_text(function.arguments)
@@ -375,6 +375,7 @@ class ChatDecoder:
 
 
 _OLD_FORM = -1
+_NO_ID = (None, "", "null")  # the word is what Mistral's own library takes for none
 _PIECES = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 

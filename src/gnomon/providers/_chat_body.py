@@ -22,15 +22,24 @@ _encode = msgspec.json.Encoder().encode
 
 
 def chat_body(
-    request: Request, *, vendor: str, model: str, quirks: ChatQuirks, extra: Mapping[str, object]
+    request: Request,
+    *,
+    vendor: str,
+    model: str,
+    quirks: ChatQuirks,
+    extra: Mapping[str, object],
+    messages: type[Messages] = Messages,
 ) -> tuple[bytes, tuple[StreamWarning, ...]]:
-    """The body, and a warning for whatever was moved, rewritten or left out. `extra` has the last word."""
+    """The body, and a warning for whatever was moved, rewritten or left out. `extra` has the last word.
+
+    `messages` makes the list of them, for a vendor that differs by more than its quirks.
+    """
     notes = Notes(vendor)
     body: Meta = {"model": model, "messages": (), "stream": True}
     if quirks.asks_usage:
         body["stream_options"] = {"include_usage": True}
     instructions = _set_output(body, request.output_schema, quirks, notes)
-    body["messages"] = Messages(vendor, model, quirks, notes).of(request, instructions)
+    body["messages"] = messages(vendor, model, quirks, notes).of(request, instructions)
     _set_tools(body, request.tools, request.tool_choice, quirks, notes)
     _set_sampling(body, request, quirks, notes)
     if request.metadata:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon.errors import BadRequest
+from gnomon.facts.replay import returns
 from gnomon.providers._calls import is_complete_json
 from gnomon.providers._chat_quirks import ChatQuirks
 from gnomon.providers._media import base64_text, data_url, media_bytes, media_type
@@ -32,17 +33,17 @@ from gnomon.types.messages import (
 )
 from gnomon.types.requests import Request
 
-__all__ = ["Messages"]
+__all__ = ["Made", "Messages", "Said"]
 
 
-class _Said(msgspec.Struct, gc=False):
+class Said(msgspec.Struct, gc=False):
     """A message that is one plain text. Not a dict: a long conversation has thousands."""
 
     role: str
     content: str
 
 
-_Made: TypeAlias = Meta | _Said
+Made: TypeAlias = Meta | Said
 
 
 class Messages:
@@ -53,11 +54,11 @@ class Messages:
         self._model = model
         self._quirks = quirks
         self._notes = notes
-        self._made: list[_Made] = []
+        self._made: list[Made] = []
         self._aside: list[Meta] = []
         """Parts that cannot stand where they were: a user message takes them, after the tool results."""
 
-    def of(self, request: Request, instructions: str | None = None) -> list[_Made]:
+    def of(self, request: Request, instructions: str | None = None) -> list[Made]:
         system = [text for text in (request.system, instructions) if text]
         if self._quirks.system_first:
             return self._with_one_system(request, system)
@@ -66,7 +67,7 @@ class Messages:
         self._add_all(request.messages)
         return self._made
 
-    def _with_one_system(self, request: Request, system: list[str]) -> list[_Made]:
+    def _with_one_system(self, request: Request, system: list[str]) -> list[Made]:
         rest: list[Message] = []
         for message in request.messages:
             if message.role != "system":
@@ -84,7 +85,7 @@ class Messages:
         self._flush()
         self._add_all(tuple(rest))
         whole = "\n\n".join(text for text in system if text)
-        first: list[_Made] = [{"role": self._quirks.system_role, "content": whole}] if whole else []
+        first: list[Made] = [{"role": self._quirks.system_role, "content": whole}] if whole else []
         return first + self._made
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
@@ -98,7 +99,7 @@ class Messages:
                 if type(part) is Text and part.text and not part.meta:
                     if self._aside:
                         self._flush()
-                    made.append(_Said(role, part.text))
+                    made.append(Said(role, part.text))
                     continue
             self._add(message)
         self._flush()
@@ -184,7 +185,7 @@ class Messages:
 
     def _is_own(self, part: Thinking) -> bool:
         """Thinking goes back to the vendor and model that made it, and to nobody else (S9)."""
-        if (part.provider, part.model) == (self._vendor, self._model):
+        if returns(part, self._vendor, self._model):
             return True
         self._notes.add(
             "thinking_dropped", "thinking that another model did was not sent: only that model can use it"

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from gnomon._complaint import Complaint
 from gnomon._http import HTTP
-from gnomon._status import Complaint
 from gnomon.contracts.provider import Provider
 from gnomon.errors import BadRequest, StreamCut
 from gnomon.types.events import ProviderEvent, StreamWarning, UsageUpdate

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gnomon._status import complaint_from
+from gnomon._complaint import complaint_from
 from gnomon.providers._calls import ended_call, is_complete_json, made_up_id
 from gnomon.providers._converse import VendorFailure
 from gnomon.providers._messages_wire import (

@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from gnomon.errors import BadRequest
+from gnomon.facts.replay import returns
 from gnomon.providers._messages_models import Family
 from gnomon.providers._messages_parts import (
     Block,
@@ -290,7 +291,7 @@ class History:
 
     def _thought(self, part: Thinking) -> Block | None:
         """Signed thinking goes back to who made it, and to nobody else."""
-        if part.provider == self._provider and part.model == self._model:
+        if returns(part, self._provider, self._model):
             if part.redacted is not None:
                 return {"type": "redacted_thinking", "data": part.redacted}
             if part.signature is not None:

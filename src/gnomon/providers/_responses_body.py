@@ -34,16 +34,22 @@ def responses_body(
     model: str,
     extra: Mapping[str, object],
     summary: Summary | None = "auto",
+    known_as: str | None = None,
+    file_urls: bool = True,
 ) -> tuple[bytes, tuple[StreamWarning, ...]]:
-    """The body, and a warning for whatever was moved, rewritten or left out. `extra` has the last word."""
+    """The body, and a warning for whatever was moved, rewritten or left out. `extra` has the last word.
+
+    `known_as` is OpenAI's name for the model, where it is asked for by another. `file_urls`: the vendor
+    fetches a file by its address.
+    """
     notes = Notes(vendor)
     body: Meta = {"model": model, "stream": True, "store": False}
-    if not _never_thinks(model):
+    if not _never_thinks(known_as or model):
         body["include"] = ["reasoning.encrypted_content"]
     if request.system:
         body["instructions"] = request.system
     _set_tools(body, request, notes)
-    body["input"] = Items(vendor, model, notes).of(request.messages)
+    body["input"] = Items(vendor, model, notes, file_urls=file_urls).of(request.messages)
     _set_numbers(body, request)
     _set_thinking(body, request.thinking, summary, notes)
     _set_output(body, request.output_schema, notes)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon.errors import BadRequest
+from gnomon.facts.replay import returns
 from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._responses_wire import CALL, ITEM, PHASE
@@ -53,9 +54,13 @@ _Item: TypeAlias = Meta | msgspec.Raw
 
 
 class Items:
-    """The list of items, in the making. `vendor` and `model` tell the own thinking from another's."""
+    """The list of items, in the making. `vendor` and `model` tell the own thinking from another's.
 
-    def __init__(self, vendor: str, model: str, notes: Notes) -> None:
+    `file_urls`: the vendor fetches a file by its address.
+    """
+
+    def __init__(self, vendor: str, model: str, notes: Notes, *, file_urls: bool = True) -> None:
+        self._file_urls = file_urls
         self._vendor = vendor
         self._model = model
         self._notes = notes
@@ -132,7 +137,7 @@ class Items:
     def _add_thinking(self, part: Thinking, role: Role) -> None:
         """A reasoning item goes back byte for byte to the model that made it, and to nobody else (S9)."""
         item = part.meta.get(ITEM)
-        if (part.provider, part.model) != (self._vendor, self._model) or not isinstance(item, str):
+        if not returns(part, self._vendor, self._model) or not isinstance(item, str):
             self._notes.add(
                 "thinking_dropped", "thinking that another model did was not sent: only that model can use it"
             )
@@ -207,6 +212,12 @@ class Items:
 
     def _file(self, part: File, kind: str) -> Meta:
         if media_bytes(part) is None:
+            if not self._file_urls:
+                raise BadRequest(
+                    f"{self._vendor} takes no files by address",
+                    vendor=self._vendor,
+                    hint="give the file by its bytes",
+                )
             return {"type": "input_file", "file_url": part.url}
         checked_size(part, _FILE_BYTES, self._vendor)
         return {

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon.errors import ConfigError
-from gnomon.providers._connect import Account, connected, found_key, limits_from
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._messages import MessagesDecoder
 from gnomon.providers._messages_body import LATEST_VERSION, Cache, Ways, body_of, count_body_of

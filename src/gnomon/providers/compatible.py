@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon.errors import ConfigError
 from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
-from gnomon.providers._connect import Account, connected, found_key, limits_from
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._vendors import VENDORS
 from gnomon.types.requests import Request

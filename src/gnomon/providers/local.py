@@ -8,12 +8,12 @@ from contextlib import aclosing
 
 import msgspec
 
+from gnomon._connect import limits_from
 from gnomon._http import HTTP
 from gnomon.contracts.provider import Provider
 from gnomon.errors import ConfigError, MissingExtra, StreamCut, Unreachable
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
-from gnomon.providers._connect import limits_from
 from gnomon.providers._converse import Asked, converse
 from gnomon.providers._local_process import Loaded, ModelProcess, Wanted, hold, let_go
 from gnomon.providers._local_request import without_tools

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
+from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon.errors import ConfigError
 from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
 from gnomon.providers._chat_body import chat_body
-from gnomon.providers._connect import Account, connected, found_key, limits_from
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._responses import ResponsesDecoder
 from gnomon.providers._responses_body import Summary, responses_body

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gnomon.testing._suite import Contract
     from gnomon.testing._wire_suite import WireLimits
     from gnomon.testing.clock import FakeClock
+    from gnomon.testing.counter import TokenCounterContract
+    from gnomon.testing.embedder import EmbedderContract
     from gnomon.testing.provider import ProviderContract
     from gnomon.testing.streams import chop, stream_of
     from gnomon.testing.wire import WireContract
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = [
     # suites
     "Contract",
+    "EmbedderContract",
     "ProviderContract",
+    "TokenCounterContract",
     "Wire",
     "WireContract",
     "WireLimits",
@@ -55,7 +59,9 @@ __all__ = [
 
 _HOMES = {
     "Contract": "gnomon.testing._suite",
+    "EmbedderContract": "gnomon.testing.embedder",
     "ProviderContract": "gnomon.testing.provider",
+    "TokenCounterContract": "gnomon.testing.counter",
     "Call": "gnomon.providers.scripted",
     "Line": "gnomon.providers.scripted",
     "Reply": "gnomon.providers.scripted",

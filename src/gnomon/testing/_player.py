@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import cast
 
 import msgspec
@@ -89,8 +90,14 @@ class Player:
 
 
 def _unused(call_id: str, body: bytes) -> str:
-    number = next(number for number in range(2, 1000) if _quoted(f"{call_id}x{number}") not in body)
-    return f"{call_id}x{number}"
+    """Another id of the same length: some vendors take no other."""
+    tried = (_like(call_id, number) for number in range(2, 1000))
+    return next(made for made in tried if _quoted(made) not in body)
+
+
+def _like(call_id: str, number: int) -> str:
+    end = sha256(f"{call_id}x{number}".encode()).hexdigest()[: min(8, len(call_id))]
+    return call_id[: len(call_id) - len(end)] + end
 
 
 def _quoted(text: object) -> bytes:

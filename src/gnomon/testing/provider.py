@@ -71,6 +71,9 @@ class ProviderContract(Contract[Provider]):
     repeatable: ClassVar[bool] = True
     """Whether the same request gets the same answer. Say `False` for a real service."""
 
+    answers_as: ClassVar[str | None] = None
+    """Who a response says gave it, where that is one that the provider falls back on."""
+
     def request(self, scenario: str) -> Request | None:
         """How to bring this provider into a scenario; `None` when it does not offer it."""
         return scenario_request(scenario)
@@ -84,7 +87,7 @@ class ProviderContract(Contract[Provider]):
             expect_some("the provider's name", provider.name)
             expect_some("the provider's model", provider.model)
             response = await provider.complete(request)
-        expect("Response.provider", provider.name, response.provider)
+        expect("Response.provider", self.answers_as or provider.name, response.provider)
         expect_some("Response.model", response.model)
 
     async def test_close_may_be_called_twice(self) -> None:
@@ -155,7 +158,8 @@ class ProviderContract(Contract[Provider]):
         expect("the thinking deltas, joined", "".join(part.text for part in parts), streamed)
         for part in parts:
             if part.signature or part.redacted:
-                expect("the provider of signed thinking", provider.name, part.provider)
+                thinker = self.answers_as or provider.name
+                expect("the provider of signed thinking", thinker, part.provider)
                 expect_some("the model of signed thinking", part.model)
 
     # --- tool calls

@@ -12,7 +12,7 @@ import msgspec
 
 from gnomon.types.messages import Message, Meta, Part, ToolCall, ToolResult
 from gnomon.types.records import Time
-from gnomon.types.requests import Response, StopReason, Usage
+from gnomon.types.requests import Response, Spent, StopReason, Usage
 
 __all__ = [
     # of one response
@@ -126,20 +126,31 @@ class StreamWarning(msgspec.Struct, frozen=True, tag="warning", gc=False):
 
 
 class AttemptDiscarded(msgspec.Struct, frozen=True, tag="attempt_discarded", omit_defaults=True):
-    """Forget what was shown of this response: it starts again. Its spend is kept."""
+    """Forget what was shown of this response: it starts again. Its spend is kept.
+
+    `provider` and `model` name whose attempt it was.
+    """
 
     reason: str
     usage: Usage | None = None
+    provider: str | None = None
+    model: str | None = None
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", omit_defaults=True, kw_only=True):
-    """The last word of a provider; `Stream` makes the one `Done` out of it."""
+    """The last word of a provider; `Stream` makes the one `Done` out of it.
+
+    `provider` names who answered, where that is another than was asked; `discarded` is what was
+    spent before on attempts of which nothing was shown.
+    """
 
     stop_reason: StopReason
     id: str | None = None
     raw_stop_reason: str | None = None
     usage: Usage | None = None
     model: str | None = None
+    provider: str | None = None
+    discarded: tuple[Spent, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):

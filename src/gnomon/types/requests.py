@@ -14,10 +14,12 @@ __all__ = [
     "Reasoning",
     "Request",
     "Response",
+    "Spent",
     "StopReason",
     "ToolChoice",
     "Usage",
     "add_usage",
+    "spent",
 ]
 
 StopReason: TypeAlias = Literal[
@@ -80,6 +82,27 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return sum(known) if known else None
 
 
+class Spent(Usage, frozen=True, omit_defaults=True, kw_only=True):
+    """What an attempt used that came to nothing, and where it was spent."""
+
+    provider: str | None = None
+    model: str | None = None
+
+
+def spent(usage: Usage, provider: str | None = None, model: str | None = None) -> Spent:
+    """This usage, with the place where it was spent."""
+    return Spent(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        estimated=usage.estimated,
+        provider=provider,
+        model=model,
+    )
+
+
 def add_usage(usages: Iterable[Usage]) -> Usage:
     """The sum over several responses; a class nobody reported stays `None`."""
     totals: dict[str, int] = {}
@@ -107,7 +130,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     raw_stop_reason: str | None = None
     usage: Usage = Usage()
     warnings: tuple[str, ...] = ()
-    discarded: tuple[Usage, ...] = ()
+    discarded: tuple[Spent, ...] = ()
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from gnomon.errors import InvalidInput
 from gnomon.providers._schema.dialects import (
     ANTHROPIC_STRICT,
+    GEMINI,
     INLINE,
     OPENAI_STRICT,
     PLAIN,
@@ -38,6 +39,7 @@ __all__ = [
     "Size",
     "OPENAI_STRICT",
     "ANTHROPIC_STRICT",
+    "GEMINI",
     "PLAIN",
     "INLINE",
     "any_root",

@@ -6,7 +6,9 @@ Where the facts come from, as read in November 2026:
   service's own refusals ("$ref cannot have keywords …", "'minLength' is not permitted").
 - Anthropic: https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations,
   for output formats and strict tools alike, and what its Python library sends.
-- Both refuse `oneOf`, `anyOf` and `allOf` at the top of a tool's parameters, strict or not.
+- Google: https://ai.google.dev/gemini-api/docs/structured-output and the description of
+  `response_json_schema` in its Python library.
+- Both of the former refuse `oneOf`, `anyOf` and `allOf` at the top of a tool's parameters, strict or not.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ANTHROPIC_STRICT", "INLINE", "OPENAI_STRICT", "PLAIN", "Dialect", "Size", "any_root"]
+__all__ = ["ANTHROPIC_STRICT", "GEMINI", "INLINE", "OPENAI_STRICT", "PLAIN", "Dialect", "Size", "any_root"]
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,15 @@ ANTHROPIC_STRICT = Dialect(
     explain=True,
     # Of one request, all its strict schemas together; `Compiled.size` is there to be added up.
     limits=Size(optional=24, unions=16),
+)
+
+# The page's list of keywords; others are passed over by the service, so the model is told of them in words.
+GEMINI = Dialect(
+    name="Gemini's structured output",
+    keywords=frozenset({"minimum", "maximum", "minItems", "maxItems", "format", "title"}),
+    formats=frozenset({"date-time", "date", "time"}),
+    root="any",
+    explain=True,
 )
 
 PLAIN = Dialect(name="plain JSON Schema", verbatim=True)

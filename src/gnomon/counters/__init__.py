@@ -1,0 +1,1 @@
+"""Token counters: how much a prompt comes to, without asking anybody."""

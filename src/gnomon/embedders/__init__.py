@@ -1,0 +1,1 @@
+"""Texts into vectors: one file a back end, loaded by the registry."""

@@ -1,0 +1,67 @@
+"""What a response used and what that costs: nothing is left at zero because nobody reported it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+
+import msgspec
+
+from gnomon.contracts.counter import SupportsLearning, TokenCounter
+from gnomon.facts.catalogue import Catalogue
+from gnomon.types.messages import Message
+from gnomon.types.requests import Request, Response, Usage
+
+__all__ = ["Accounts"]
+
+
+class Accounts:
+    """Keeps the books for one agent: estimates what was not reported, and prices the whole.
+
+    The counter is made when there is something to count.
+    """
+
+    def __init__(self, counter: Callable[[], TokenCounter], catalogue: Catalogue) -> None:
+        self._make_counter = counter
+        self._catalogue = catalogue
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return self._make_counter()
+
+    @cached_property
+    def _learner(self) -> SupportsLearning | None:
+        return self._counter if isinstance(self._counter, SupportsLearning) else None
+
+    def settled(self, request: Request, response: Response) -> Response:
+        """The response with its usage complete (U3): what was not reported is estimated, and says so."""
+        usage = response.usage
+        if usage.input_tokens is not None and usage.output_tokens is not None:
+            if self._learner is not None and not usage.estimated:
+                self._learner.observe(request, response)
+            return response
+        filled = msgspec.structs.replace(
+            usage,
+            input_tokens=self._sent(request, usage) if usage.input_tokens is None else usage.input_tokens,
+            output_tokens=self._said(response) if usage.output_tokens is None else usage.output_tokens,
+            estimated=True,
+        )
+        return msgspec.structs.replace(response, usage=filled)
+
+    def cost(self, response: Response, asked: str, when: datetime) -> Decimal | None:
+        """In US dollars, with the attempts that failed on the way; `None` where a price is not known."""
+        return self._catalogue.response_cost(response, asked, when)
+
+    def _sent(self, request: Request, usage: Usage) -> int:
+        if self._learner is not None:
+            counted = self._learner.count_request(request)
+        else:
+            system = (Message.system(request.system),) if request.system else ()
+            counted = self._counter.count_messages((*system, *request.messages), request.tools)
+        cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+        return max(counted - cached, 0)
+
+    def _said(self, response: Response) -> int:
+        return self._counter.count_messages((response.message,)) if response.message.content else 0

@@ -1,0 +1,1 @@
+"""What is known of models: windows, limits, powers, prices. A model that is not known is not refused."""

@@ -1,0 +1,166 @@
+"""What is known of a model: the snapshot, and over it what a user has set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from gnomon import registry
+from gnomon.errors import ConfigError
+from gnomon.facts.prices import Cost, Price, Rates, cost_of, rates_on
+from gnomon.facts.replay import Replay, replay_of
+from gnomon.facts.snapshot import Limits, known
+from gnomon.types.requests import Response, Usage
+
+__all__ = ["Catalogue", "ModelFacts", "Override", "cost", "model_facts"]
+
+
+class ModelFacts(Limits, frozen=True, kw_only=True):
+    """What is known of one model. `None` is not known; nothing is refused for that.
+
+    `prices` are in US dollars for a million tokens, the one that holds now last.
+    """
+
+    provider: str
+    model: str
+    replay: Replay = "same_model"
+    prices: tuple[Price, ...] = ()
+    deprecated: bool = False
+
+
+class Override(Limits, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """What a user may set for a model; prices in US dollars for a million tokens."""
+
+    input_price: Decimal | None = None
+    cache_read_price: Decimal | None = None
+    cache_write_price: Decimal | None = None
+    output_price: Decimal | None = None
+    reasoning_price: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value: object = getattr(self, name)
+            if isinstance(value, Decimal) and not (value.is_finite() and value >= 0):
+                raise ValueError(f"{name} is a number of dollars, not {value}")
+            if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+                raise ValueError(f"{name} is a number of tokens above zero, not {value}")
+        if self.rates != Rates() and (self.input_price is None or self.output_price is None):
+            raise ValueError("input_price and output_price are set together")
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(
+            input=self.input_price,
+            cache_read=self.cache_read_price,
+            cache_write=self.cache_write_price,
+            output=self.output_price,
+            reasoning=self.reasoning_price,
+        )
+
+
+class Catalogue:
+    """Facts by `provider:model`. `overrides` are by the same name, in which `*` stands for anything.
+
+    ```python
+    catalogue = Catalogue({"ollama:*": {"input_price": 0, "output_price": 0}})
+    ```
+    """
+
+    def __init__(self, overrides: Mapping[str, Mapping[str, object] | Override] | None = None) -> None:
+        self._overrides = {_name(name): _override(name, given) for name, given in (overrides or {}).items()}
+
+    def facts(self, model: str) -> ModelFacts:
+        """What is known of `provider:model`."""
+        name = registry.parse_model(model)
+        found = known(name.provider, name.model or "")
+        priced = found.priced
+        made = _with_limits(
+            ModelFacts(
+                provider=name.provider,
+                model=name.model or "",
+                replay=replay_of(name.provider),
+                prices=priced.prices if priced else (),
+                deprecated=bool(priced and priced.deprecated),
+            ),
+            found.limits,
+        )
+        if priced and priced.context_window:
+            made = msgspec.structs.replace(made, context_window=priced.context_window)
+        for pattern, override in self._overrides.items():
+            if fnmatchcase(_name(model), pattern):
+                made = _overridden(made, override)
+        return made
+
+    def cost(self, usage: Usage, model: str, when: datetime | None = None) -> Cost | None:
+        """What the tokens cost at that time, now if none is given; `None` where a price is not known."""
+        rates = rates_on(self.facts(model).prices, when or datetime.now(UTC))
+        return cost_of(usage, rates) if rates is not None else None
+
+    def response_cost(self, response: Response, asked: str, when: datetime | None = None) -> Decimal | None:
+        """Of one response with the attempts that failed on the way to it.
+
+        By the model that answered, else by the one that was asked for: some services answer
+        under a name that is in no price list.
+        """
+        spent = [(response.provider, response.model, response.usage)]
+        spent += [(attempt.provider, attempt.model, attempt) for attempt in response.discarded]
+        total = Decimal(0)
+        for provider, model, usage in spent:
+            names = [f"{provider}:{model}"] if provider and model else []
+            costs = (self.cost(usage, name, when) for name in (*names, asked))
+            amount = next((found for found in costs if found is not None), None)
+            if amount is None:
+                return None
+            total += amount.total
+        return total
+
+
+def _name(model: str) -> str:
+    name = registry.parse_model(model)
+    return f"{name.provider}:{name.model or ''}".lower()
+
+
+def _override(name: str, given: Mapping[str, object] | Override) -> Override:
+    if isinstance(given, Override):
+        return given
+    try:
+        return msgspec.convert(_decimals(given), Override)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"what is set for model {name!r} cannot be used: {error}") from None
+
+
+def _decimals(given: Mapping[str, object]) -> dict[str, object]:
+    """A price in a file is a float; its decimal form is what was written."""
+    return {key: str(value) if isinstance(value, float) else value for key, value in given.items()}
+
+
+def _overridden(made: ModelFacts, override: Override) -> ModelFacts:
+    made = _with_limits(made, override)
+    if override.rates == Rates():
+        return made
+    return msgspec.structs.replace(made, prices=(Price(rates=override.rates),))
+
+
+def _with_limits(made: ModelFacts, limits: Limits) -> ModelFacts:
+    """What is known there replaces what is here."""
+    known_ones = {
+        name: value for name in Limits.__struct_fields__ if (value := getattr(limits, name)) is not None
+    }
+    return msgspec.structs.replace(made, **known_ones)
+
+
+_DEFAULT = Catalogue()
+
+
+def model_facts(model: str) -> ModelFacts:
+    """What is known of `provider:model`."""
+    return _DEFAULT.facts(model)
+
+
+def cost(usage: Usage, model: str, when: datetime | None = None) -> Cost | None:
+    """What these tokens of `provider:model` cost at that time; `None` where a price is not known."""
+    return _DEFAULT.cost(usage, model, when)

@@ -1,0 +1,205 @@
+"""Google's Gemini models, through the Gemini API or on Google Cloud."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from gnomon._connect import Account, connected, found_key, limits_from
+from gnomon._token import Token
+from gnomon.errors import BadRequest, ConfigError
+from gnomon.providers._converse import Asked, HTTPProvider
+from gnomon.providers._gemini import GeminiDecoder
+from gnomon.providers._gemini_body import Ways, body_of, count_body_of
+from gnomon.types.messages import Message, ToolDef
+from gnomon.types.requests import Request
+
+__all__ = ["GeminiProvider"]
+
+_URL = "https://generativelanguage.googleapis.com"
+_ACCOUNT = Account(
+    vendor="gemini", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), header="x-goog-api-key", prefix=""
+)
+# On Google Cloud a key of the Gemini API is of no use: none is looked for in the environment.
+_CLOUD = Account(vendor="gemini", variables=(), header="x-goog-api-key", prefix="")
+_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
+_PAGE = 1000
+
+
+class _Model(msgspec.Struct, rename="camel"):
+    name: str
+    supported_generation_methods: list[str] | None = None
+
+
+class _Models(msgspec.Struct, rename="camel"):
+    models: list[_Model] = []
+    publisher_models: list[_Model] = []
+    next_page_token: str | None = None
+
+
+class _Count(msgspec.Struct, rename="camel"):
+    total_tokens: int
+
+
+class GeminiProvider(HTTPProvider):
+    """Gemini, as Google serves it.
+
+    The key is looked for in `GEMINI_API_KEY`, then in `GOOGLE_API_KEY`, another address in
+    `GOOGLE_GEMINI_BASE_URL`. The address may end with a version of the API, or with the whole
+    path that `/models/…` follows.
+
+    - `project` and `location` ask Google Cloud (Vertex AI) instead, in that project and region;
+      `location` is `global` unless said otherwise, or what `GOOGLE_CLOUD_LOCATION` says. It wants
+      `token`, a function that gives an access token for every request, such as one of the
+      `google-auth` package, or a `key` that Google Cloud has made. Another address is looked for
+      in `GOOGLE_VERTEX_BASE_URL`.
+    - `version` is the version of the API: `v1beta`, on Google Cloud `v1`.
+    - `validated` has calls checked against the schema of their tool as they are written, where
+      the choice is left to the model.
+    - `show_thinking` asks for a summary of the thinking, where thinking is asked for.
+    - `extra` goes into every request, over what Gnomon puts there; lists are added, so
+      `{"tools": [{"googleSearch": {}}]}` lets it search, and `safetySettings` are set here too.
+    """
+
+    name = "gemini"
+
+    def __init__(
+        self,
+        *,
+        model: str = "gemini-3.8-flash",
+        key: str | None = None,
+        token: Token | None = None,
+        project: str | None = None,
+        location: str | None = None,
+        base_url: str | None = None,
+        version: str | None = None,
+        validated: bool = False,
+        show_thinking: bool = True,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, object] | None = None,
+        proxy: str | None = None,
+        ca: str | None = None,
+        connect_s: float | None = None,
+        first_byte_s: float | None = None,
+        idle_s: float | None = None,
+        total_s: float | None = None,
+    ) -> None:
+        self.model = model
+        vertex = project is not None or location is not None
+        self._place = _place(project, location) if vertex else ""
+        variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
+        usual = _cloud_url(self._place) if vertex else _URL
+        url = (base_url or os.environ.get(variable) or usual).rstrip("/")
+        is_whole = "/publishers/" in url  # the path is there already
+        if is_whole:
+            self._place = ""
+        said = is_whole or _VERSION.search(url) is not None
+        self._version = "" if said else f"/{version or ('v1' if vertex else 'v1beta')}"
+        on_cloud = vertex or is_whole
+        self._ways = Ways(
+            provider=self.name,
+            vertex=on_cloud,
+            validated=validated,
+            show_thinking=show_thinking,
+            extra=extra or {},
+        )
+        self._account = _CLOUD if on_cloud else _ACCOUNT
+        secret = None if token else found_key(self._account, key)
+        self._may_ask = secret is not None or token is not None or url not in (_URL, usual)
+        self._http = connected(
+            self._account,
+            url,
+            key=secret,
+            token=token,
+            headers=headers,
+            limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
+            proxy=proxy,
+            ca=ca,
+        )
+
+    async def list_models(self) -> tuple[str, ...]:
+        """Those that answer, as the vendor lists them."""
+        self._expect_key()
+        path = f"{self._version}/models"
+        if self._place:  # Google Cloud lists models in one place for all projects, by its newest version
+            path = f"{self._version and '/v1beta1'}/publishers/google/models"
+        found: list[str] = []
+        token: str | None = ""
+        while token is not None:
+            more = f"&pageToken={quote(token, safe='')}" if token else ""
+            page = await self._http.get_as(f"{path}?pageSize={_PAGE}{more}", _Models)
+            found += [_short(model.name) for model in (*page.models, *page.publisher_models) if _talks(model)]
+            token = page.next_page_token or None
+        return tuple(found)
+
+    async def count_tokens(self, messages: tuple[Message, ...], tools: tuple[ToolDef, ...]) -> int:
+        """Of a prompt, as the vendor counts them."""
+        self._expect_key()
+        body = count_body_of(Request(messages=messages, tools=tools), self.model, self._ways)
+        async with self._http.post(self._to(self.model, "countTokens"), body, model=self.model) as reply:
+            return reply.read_as(await reply.whole(), _Count).total_tokens
+
+    def _ask(self, request: Request) -> Asked:
+        self._expect_key()
+        model = request.model or self.model
+        path = self._to(model, "streamGenerateContent?alt=sse")
+        body, warnings = body_of(request, model, self._ways)
+        decoder = GeminiDecoder(self.name, model)
+        return Asked(path=path, body=body, decoder=decoder, model=model, warnings=warnings)
+
+    def _to(self, model: str, method: str) -> str:
+        """The path to a model: under the usual ones, or where its own name says, as a tuned one's does."""
+        if ".." in model or not model:
+            raise BadRequest(f"{model!r} is no name of a model", vendor="gemini")
+        named = quote(model, safe="/-._~@")
+        place = "" if named.startswith("projects/") else self._place
+        if "/" not in named:
+            publisher = "/publishers/google" if place else ""
+            return f"{self._version}{place}{publisher}/models/{named}:{method}"
+        return f"{self._version}{place}/{named}:{method}"
+
+    def _expect_key(self) -> None:
+        if self._may_ask:
+            return
+        if self._account is _CLOUD:
+            raise ConfigError(
+                "provider 'gemini' has no token for Google Cloud",
+                hint="pass token, a function that gives an access token, or a key of Google Cloud",
+            )
+        raise self._account.missing()
+
+
+def _place(project: str | None, location: str | None) -> str:
+    found = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    if not found:
+        raise ConfigError(
+            "provider 'gemini' has a location and no project",
+            hint="set project, or GOOGLE_CLOUD_PROJECT",
+        )
+    region = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    for name, value in (("project", found), ("location", region)):
+        if not re.fullmatch(r"[A-Za-z0-9.:_-]+", value):
+            raise ConfigError(f"{name} of provider 'gemini' is none: {value!r}")
+    return f"/projects/{found}/locations/{region}"
+
+
+def _cloud_url(place: str) -> str:
+    region = place.rpartition("/")[2]
+    if region == "global":
+        return "https://aiplatform.googleapis.com"
+    if region in ("us", "eu"):
+        return f"https://aiplatform.{region}.rep.googleapis.com"
+    return f"https://{region}-aiplatform.googleapis.com"
+
+
+def _short(name: str) -> str:
+    return name.rpartition("models/")[2] if "tunedModels/" not in name else name
+
+
+def _talks(model: _Model) -> bool:
+    methods = model.supported_generation_methods
+    return methods is None or "generateContent" in methods
