@@ -11,9 +11,12 @@ an event in the data as well.
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["LineReader", "SSEReader"]
 
 _BOM = b"\xef\xbb\xbf"
+_NAMED = re.compile(rb"(?:\A|\n\n)event: [^\n]*\ndata: ([^\n]*)")
 
 
 class _LineEnds:
@@ -83,6 +86,11 @@ def _events(text: bytes) -> list[bytes]:
         # Every line end lies between two events: each is one `data: ` line, as very many are.
         if text.count(b"\n") == 2 * (len(found) - 1):
             return found if b"" not in found else [data for data in found if data]
+    elif text.startswith(b"event: "):
+        found = _NAMED.findall(text)
+        # And here each is a name and one line of data, with nothing else between them.
+        if text.count(b"\n") == 3 * len(found) - 2 and b"" not in found:
+            return found
     return [data for block in text.split(b"\n\n") if (data := _data(block))]
 
 

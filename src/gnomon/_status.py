@@ -115,8 +115,8 @@ def _hint(
         return f"the account at {vendor} has no credit or quota left: add some, or use another key"
     if kind is Unauthorized:
         return f"check the key for {vendor}, and that it may use this model"
-    if kind is ModelNotFound:
-        return f"`gnomon models {vendor}` lists the models" + (f"; {model!r} was asked for" if model else "")
+    if kind is ModelNotFound and model:
+        return f"`gnomon models {vendor}` lists the models; {model!r} was asked for"
     if kind is ContextTooLong:
         return "shorten the conversation, or use a model with a larger window"
     if kind is RateLimited:

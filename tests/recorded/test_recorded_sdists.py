@@ -83,5 +83,6 @@ def test_without_recordings_a_test_is_skipped_and_fails_where_all_must_run(
 
 
 def test_the_lock_pins_every_archive_by_its_hash() -> None:
-    assert [archive.name for archive in pinned()] == ["anthropic", "langchain-anthropic", "langchain-openai"]
+    names = ["anthropic", "crewai", "langchain-anthropic", "langchain-openai", "magentic"]
+    assert [archive.name for archive in pinned()] == names
     assert all(len(bytes.fromhex(archive.digest)) == 32 for archive in pinned())

@@ -1,7 +1,8 @@
 """Conversations as a provider makes them: its answers are what its own decoder reads from its own wire.
 
 Around them stands what every conversation may hold: instructions, texts in several scripts, images by
-value and by address, and for each call a result: a text, an image beside a text, or a failure.
+value and by address, audio, a document, and for each call a result: a text, an image beside a text, or
+a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from switch_ends import End
 from switch_stage import Stage, on_stage
 
 from gnomon.errors import BadRequest
-from gnomon.types.messages import Image, Message, ToolCall, ToolDef, ToolResult
+from gnomon.types.messages import Audio, File, Image, Message, Text, ToolCall, ToolDef, ToolResult
 from gnomon.types.requests import Request, Response
 
 __all__ = ["COMPOSITE", "History", "made_by", "names_of"]
@@ -106,10 +107,10 @@ async def _talk(stage: Stage, end: End, fixtures: Sequence[str]) -> Request:
 
 
 async def _answer(stage: Stage, end: End, said: Sequence[Message], fixture: str) -> Response:
-    """One that takes no images is asked without; the conversation keeps them, as if begun elsewhere."""
+    """Who does not take media is asked without them; the conversation keeps them, as if begun elsewhere."""
     asked = await stage.ask(_request(end, said), end.wire[fixture])
     if isinstance(asked.error, BadRequest):
-        asked = await stage.ask(_request(end, _without_images(said)), end.wire[fixture])
+        asked = await stage.ask(_request(end, _without_media(said)), end.wire[fixture])
     assert asked.response is not None, f"{end}: no answer to {fixture}: {asked.error!r}"
     return asked.response
 
@@ -119,12 +120,13 @@ def _request(end: End, said: Sequence[Message]) -> Request:
 
 
 def _question(number: int) -> Message:
-    """The first is shown two images, one by value and one by address, and every third one more."""
+    """Every third shows two images, one by value and one by address; one of them has more to show."""
     text = f"Question {number}: wie spät ist es in Ōsaka, и почему? «{chr(0x4E00 + number)}»"
     if number % 3:
         return Message.user(text)
     shown = Image(url=f"https://example.org/gnomon/map-{number}.png", media_type="image/png")
-    return Message.user(text, _image(100 + number), "and beside it", shown)
+    more = (_WAVES, _PLAN) if number == 3 else ()
+    return Message.user(text, _image(1000 + number), "and beside it", shown, *more)
 
 
 def _results(calls: Sequence[ToolCall], turn: int) -> Message:
@@ -144,16 +146,16 @@ def _result(call: ToolCall, turn: int, place: int) -> ToolResult:
             return ToolResult.of(call, f"{text}: no such place", status="error")
 
 
-def _without_images(said: Sequence[Message]) -> list[Message]:
+def _without_media(said: Sequence[Message]) -> list[Message]:
     return [
-        Message.user(*(part for part in message.content if not isinstance(part, Image)))
+        Message.user(*(part for part in message.content if isinstance(part, Text)))
         if message.role == "user"
         else message
         for message in said
     ]
 
 
-# --- tools and images -----------------------------------------------------------------
+# --- tools and media ------------------------------------------------------------------
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
@@ -168,6 +170,18 @@ def _tools(said: Sequence[Message]) -> tuple[ToolDef, ...]:
         ToolDef(name=name, description=f"The {name} of a place.", schema=_PLACE)
         for name in dict.fromkeys((*called, "height_of"))
     )
+
+
+_WAVES = Audio(
+    data=b"RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x10\0\0\0"
+    + bytes(range(16)),
+    media_type="audio/wav",
+)
+_PLAN = File(
+    data=b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n",
+    media_type="application/pdf",
+    name="plan.pdf",
+)
 
 
 def _image(number: int) -> Image:

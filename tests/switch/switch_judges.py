@@ -50,6 +50,14 @@ NAMED_BY: Mapping[str, tuple[str, ...]] = {
 """What is not there as it was → the codes of the warnings that say so."""
 
 
+# fmt: off
+_TAKE_THOUGHTS = frozenset({
+    "deepseek", "fireworks", "gemini", "groq", "llamacpp", "local", "mistral", "ollama", "openrouter", "vllm",
+})
+# fmt: on
+"""Who gets back what it thought also where that is not signed; others have no place for it."""
+
+
 def judged(asked: Asked, history: History, source: End, target: End) -> list[str]:
     """What is wrong with what was sent, in sentences; nothing is as it should be."""
     if asked.received is None:
@@ -145,9 +153,9 @@ class _Judge:
                 yield f"the thought {part.text!r} is lost"
 
     def _is_missing(self, part: Thinking) -> bool:
-        """Plain thinking returns to the one who thought it only where the service asks for it."""
+        """To the one who thought it, plain thinking returns only where the service has a place for it."""
         signed = any(True for _ in secrets_in([part]))
-        if self._is_own() and not signed:
+        if self._is_own() and not signed and self._target.provider not in _TAKE_THOUGHTS:
             return False
         if not part.text:  # what is encrypted returns, or goes to nobody: `leaked` looks at that
             return signed and not self._is_own()

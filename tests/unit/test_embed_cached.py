@@ -288,6 +288,42 @@ async def test_a_bad_text_of_somebody_elses_is_no_reason_to_fail() -> None:
     assert sorted(inner.calls[1:]) == [("a",), ("b",)]
 
 
+async def test_a_failure_of_a_call_that_was_joined_is_the_error_also_while_ones_own_goes_on() -> None:
+    class Fails(Counting):
+        async def embed(self, request: EmbeddingRequest | Sequence[str]) -> Embeddings:
+            assert isinstance(request, EmbeddingRequest)
+            if "a" in request.texts:
+                await self.go.wait()
+                raise Overloaded("busy", vendor=self.name)
+            return await self.slow.wait()  # type: ignore[return-value]
+
+        slow = asyncio.Event()
+
+    inner = Fails()
+    inner.go.clear()
+    first, second = await calls(CachedEmbedder(inner), ["a"], ["a", "b"])
+    inner.go.set()
+    found = await asyncio.gather(first, second, return_exceptions=True)
+    assert [str(error) for error in found] == ["counting: busy"] * 2
+
+
+async def test_ones_own_call_goes_on_when_that_of_another_fails_for_a_text_of_theirs() -> None:
+    class Slow(Counting):
+        async def embed(self, request: EmbeddingRequest | Sequence[str]) -> Embeddings:
+            assert isinstance(request, EmbeddingRequest)
+            if "b" in request.texts:
+                await asyncio.sleep(0.05)
+            return await super().embed(request)
+
+    inner = Slow()
+    inner.go.clear()
+    theirs, ours = await calls(CachedEmbedder(inner), ["a", "bad"], ["a", "b"])
+    inner.go.set()
+    assert (await ours).vectors == (inner.vector("ma"), inner.vector("mb"))
+    assert isinstance(theirs.exception(), BadRequest)
+    assert inner.cancelled == 0
+
+
 def test_a_loop_that_was_left_in_the_middle_does_not_hold_up_the_next(tmp_path: Path) -> None:
     inner = Counting()
     cached = CachedEmbedder(inner, path=tmp_path / "cache.db")

@@ -59,7 +59,7 @@ class Flights:
         fresh = {key: text for key, text in wanted.items() if key not in under_way}
         own = [self._started(fresh, fly, under_way)] if fresh else []
         flights = [*own, *joined.values()]
-        await self._wait_for(flights, under_way)
+        await self._wait_for(flights, wanted, under_way)
         return [await _result(flight, wanted, fly) for flight in flights]
 
     def _started(self, wanted: Wanted, fly: Fly, under_way: dict[bytes, _Flight]) -> _Flight:
@@ -68,11 +68,18 @@ class Flights:
         flight.task.add_done_callback(lambda _: _forget(flight, under_way))
         return flight
 
-    async def _wait_for(self, flights: list[_Flight], under_way: dict[bytes, _Flight]) -> None:
+    async def _wait_for(
+        self, flights: list[_Flight], wanted: Wanted, under_way: dict[bytes, _Flight]
+    ) -> None:
         for flight in flights:
             flight.waiting += 1
         try:
-            await asyncio.wait([flight.task for flight in flights], return_when=asyncio.FIRST_EXCEPTION)
+            left = {flight.task for flight in flights}
+            while left:
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
+                for flight in flights:
+                    if flight.error() and not _is_theirs(flight, wanted):
+                        flight.task.result()  # raises it
         finally:
             for flight in flights:
                 flight.waiting -= 1
@@ -96,9 +103,14 @@ def _forget(flight: _Flight, under_way: dict[bytes, _Flight]) -> None:
     flight.error()  # looked at: nobody may be left to whom it could be told
 
 
+def _is_theirs(flight: _Flight, wanted: Wanted) -> bool:
+    """Whether it failed for what it was asked, and that was not by us alone."""
+    is_about_texts = isinstance(flight.error(), BadRequest | ContextTooLong)
+    return is_about_texts and bool(flight.wanted.keys() - wanted.keys())
+
+
 async def _result(flight: _Flight, wanted: Wanted, fly: Fly) -> Landed:
     """What came of it. Where it failed for a text of somebody else's, ours are asked for by themselves."""
-    others = flight.wanted.keys() - wanted.keys()
-    if others and isinstance(flight.error(), BadRequest | ContextTooLong):
+    if _is_theirs(flight, wanted):
         return await fly({key: text for key, text in wanted.items() if key in flight.wanted})
     return flight.task.result()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -47,7 +47,7 @@ class Said(msgspec.Struct):
 _S = TypeVar("_S", bound=Said)
 
 
-class ServiceEmbedder:
+class ServiceEmbedder(ABC):
     """An embedder that is one way to a service, and the words to ask in."""
 
     name: str

@@ -15,7 +15,7 @@ from gnomon._complaint import verdicts_in
 from gnomon.providers._chat import ChatDecoder
 from gnomon.providers._chat_quirks import ChatQuirks, ThinkingParams
 from gnomon.providers._responses import ResponsesDecoder
-from gnomon.types.events import ProviderEvent, StreamWarning
+from gnomon.types.events import ProviderEvent, StreamWarning, TextDelta
 
 __all__ = ["AzureChatDecoder", "AzureResponsesDecoder", "chat_quirks"]
 
@@ -85,4 +85,6 @@ class AzureResponsesDecoder(ResponsesDecoder):
 
     def feed(self, data: bytes) -> Sequence[ProviderEvent]:
         events = super().feed(data)
+        if len(events) == 1 and type(events[0]) is TextDelta:
+            return events  # verdicts come with the whole response, not with a piece of it
         return [*self._filter.warnings_in(data), *events] if _may_tell(data) else events

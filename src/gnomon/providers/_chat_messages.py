@@ -13,11 +13,11 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon.errors import BadRequest
-from gnomon.facts.replay import returns
 from gnomon.providers._calls import is_complete_json
 from gnomon.providers._chat_quirks import ChatQuirks
 from gnomon.providers._media import base64_text, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
+from gnomon.providers._thinking import is_own
 from gnomon.types.messages import (
     Audio,
     File,
@@ -184,13 +184,7 @@ class Messages:
             self._made.append(made)
 
     def _is_own(self, part: Thinking) -> bool:
-        """Thinking goes back to the vendor and model that made it, and to nobody else (S9)."""
-        if returns(part, self._vendor, self._model):
-            return True
-        self._notes.add(
-            "thinking_dropped", "thinking that another model did was not sent: only that model can use it"
-        )
-        return False
+        return is_own(part, self._vendor, self._model, self._notes)
 
     def _add_thoughts(self, made: Meta, thoughts: list[Thinking]) -> None:
         details = [kept for part in thoughts if isinstance(kept := part.meta.get("reasoning_details"), str)]

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon.errors import BadRequest
-from gnomon.facts.replay import returns
 from gnomon.providers._media import Media, base64_text, media_bytes, media_type
 from gnomon.providers._notes import Notes
+from gnomon.providers._thinking import is_own
 from gnomon.types.messages import (
     Audio,
     File,
@@ -146,13 +146,7 @@ class Messages:
         self._put_aside(message.content, "a message of the model's")
 
     def _is_own(self, part: Thinking) -> bool:
-        """Thinking goes back to the vendor and model that made it, and to nobody else (S9)."""
-        if returns(part, self._vendor, self._model):
-            return True
-        self._notes.add(
-            "thinking_dropped", "thinking that another model did was not sent: only that model can use it"
-        )
-        return False
+        return is_own(part, self._vendor, self._model, self._notes)
 
     def _call(self, call: ToolCall, index: int) -> Meta:
         self._names[call.id] = call.name

@@ -18,6 +18,7 @@ from gnomon.facts.replay import returns
 from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._responses_wire import CALL, ITEM, PHASE
+from gnomon.providers._thinking import note_dropped
 from gnomon.types.messages import (
     Audio,
     File,
@@ -137,12 +138,10 @@ class Items:
     def _add_thinking(self, part: Thinking, role: Role) -> None:
         """A reasoning item goes back byte for byte to the model that made it, and to nobody else (S9)."""
         item = part.meta.get(ITEM)
-        if not returns(part, self._vendor, self._model) or not isinstance(item, str):
-            self._notes.add(
-                "thinking_dropped", "thinking that another model did was not sent: only that model can use it"
-            )
-            return
-        self._add_item(msgspec.Raw(item.encode()), role)
+        if isinstance(item, str) and returns(part, self._vendor, self._model):
+            self._add_item(msgspec.Raw(item.encode()), role)
+        else:
+            note_dropped(self._notes)
 
     def _add_own(self, part: UnknownPart, role: Role) -> None:
         """An item of the vendor's own goes back as it came, unless it waits for an answer of its own."""
