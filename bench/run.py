@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import counting
 import install
 import msgspec
 import startup
@@ -26,7 +27,7 @@ HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?
 
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
-    parts = (startup, streaming, wire)
+    parts = (startup, streaming, wire, counting)
     rows = [row for part in parts for row in part.rows(quick=options.quick)]
     if not options.no_install:
         rows += install.rows()

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar
 from functools import cache, lru_cache
+from io import BytesIO
 from ipaddress import ip_address
 from os import strerror
 from ssl import SSLContext, SSLError, create_default_context
@@ -36,6 +37,7 @@ from gnomon.errors import (
 __all__ = ["AiohttpTransport"]
 
 _KEEP_ALIVE_S = 15.0
+_LONG_BODY = 1024 * 1024
 _CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
@@ -71,7 +73,7 @@ async def _requested(
             return await session.request(
                 call.method,
                 call.url,
-                data=call.body or None,
+                data=_in_pieces(call.body),
                 headers=call.headers,
                 allow_redirects=False,
                 proxy=call.proxy or _environment_proxy(call.url),
@@ -80,6 +82,11 @@ async def _requested(
         return None if stage.was_stale(error) else _why_not_opened(error, call, stage)
     finally:
         _stage.reset(token)
+
+
+def _in_pieces(body: bytes) -> bytes | BytesIO | None:
+    """A long body, with images say, goes out piece by piece, and others have their turn in between."""
+    return BytesIO(body) if len(body) > _LONG_BODY else body or None
 
 
 class _AiohttpIncoming:

@@ -12,7 +12,7 @@ arrive; leaving the block closes the connection, whatever happened:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar, cast
@@ -149,12 +149,13 @@ class HTTP:
             model=model,
         )
 
-    async def authorised(self, call: Outgoing) -> Outgoing:
-        """With a token that holds now, where the key is one that has to be fetched."""
-        if self._token is None:
-            return call
-        name, value = await self._token.header(call.limits.connect_s)
-        return msgspec.structs.replace(call, headers={**call.headers, name: value})
+    def open(self, call: Outgoing) -> Awaitable[Incoming]:
+        """Send it, first with a token that holds now where the key is one that has to be fetched."""
+        return self.transport.open(call) if self._token is None else self._open_with(self._token, call)
+
+    async def _open_with(self, token: TokenSource, call: Outgoing) -> Incoming:
+        name, value = await token.header(call.limits.connect_s)
+        return await self.transport.open(msgspec.structs.replace(call, headers={**call.headers, name: value}))
 
     def _outgoing(self, method: str, path: str, body: bytes) -> Outgoing:
         return Outgoing(
@@ -217,7 +218,7 @@ class Exchange:
         deadline = asyncio.get_running_loop().time() + limits.total_s
         try:
             if limits.total_s > 2 * limits.connect_s + limits.first_byte_s + STALE_S:
-                incoming = await self._open()  # their limits come first
+                incoming = await self._http.open(self._call)  # their limits come first
             else:
                 incoming = await self._opened_by(deadline)
         except ProviderError as error:
@@ -241,13 +242,10 @@ class Exchange:
         finally:
             self._reply.abort()
 
-    async def _open(self) -> Incoming:
-        return await self._http.transport.open(await self._http.authorised(self._call))
-
     async def _opened_by(self, deadline: float) -> Incoming:
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._open()
+                return await self._http.open(self._call)
         except TimeoutError:
             raise TotalTimeout(f"no answer within {self._call.limits.total_s:g} s") from None
 

@@ -222,7 +222,7 @@ _TOO_LONG = re.compile(
     r"|prompt.{0,40}exceed.{0,40}(?:context|tokens)"
     r"|exceeds? the (?:model'?s? )?(?:maximum )?(?:context|input)|exceeds? (?:the )?context (?:limit|size)"
     r"|greater than the context length"
-    r"|token count.{0,60}exceeds? the maximum|payload size exceeds"
+    r"|token count.{0,60}exceeds? the maximum|payload size exceeds|too large to process"
 )
 _MONEY_CODES = frozenset(
     {

@@ -65,13 +65,12 @@ class Agent:
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock
-        provider = _provider(model, settings)
         self._definition = Definition(
             name=name,
-            provider=provider,
+            provider=_provider(model, settings),
             tools=Toolbox(_tool(item) for item in _listed(tools)),
             budget=budget or Budget(),
-            accounts=Accounts(lambda: counter or _calibrated(provider.model), Catalogue(models)),
+            accounts=Accounts(lambda: counter or _calibrated(), Catalogue(models)),
             instructions=instructions,
             temperature=temperature,
             max_tokens=max_tokens,
@@ -111,10 +110,10 @@ class Agent:
         await self.close()
 
 
-def _calibrated(model: str) -> TokenCounter:
+def _calibrated() -> TokenCounter:
     from gnomon.counters.calibrated import CalibratedCounter  # when there is something to count
 
-    return CalibratedCounter(model=model)
+    return CalibratedCounter()
 
 
 def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:

@@ -102,6 +102,8 @@ class Told:
         self.counted: list[tuple[tuple[Message, ...], tuple[ToolDef, ...]]] = []
 
     def count_messages(self, messages: Sequence[Message], tools: Sequence[ToolDef] = ()) -> int:
+        if not any(message.content for message in messages):
+            return 0
         self.counted.append((tuple(messages), tuple(tools)))
         return self.tokens
 

@@ -1,4 +1,4 @@
-"""The calibrated counter beside what real services reported: within a tenth after ten responses of a model."""
+"""The calibrated counter beside what services reported: within a tenth after ten responses of a model."""
 
 from __future__ import annotations
 

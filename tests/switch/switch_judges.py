@@ -4,7 +4,8 @@
 - `lost`: all that was said is in the body, in its place, or a warning names it.
 - `leaked`: what a model signed or encrypted goes back to it byte for byte, and to nobody else.
 
-A warning *names* a thing by its code: `NAMED_BY` says which codes stand for what.
+A warning *names* a thing by its code: `NAMED_BY` says which codes stand for what. One about media also
+has to say of which kind: an image, audio or a file.
 """
 
 from __future__ import annotations
@@ -75,10 +76,14 @@ class _Judge:
         self._source = source
         self._target = target
         self._seen = found
-        self._codes = {warning.code for warning in asked.warnings}
 
-    def _warned(self, what: str) -> bool:
-        return not self._codes.isdisjoint(NAMED_BY[what])
+    def _warned(self, what: str, word: str = "") -> bool:
+        """Whether a warning names it, and says the word."""
+        codes = NAMED_BY[what]
+        return any(
+            warning.code in codes and word.lower() in warning.message.lower()
+            for warning in self._asked.warnings
+        )
 
     # --- what the service takes
 
@@ -141,7 +146,7 @@ class _Judge:
         found = [(kind, part, self._is_there(part)) for kind, part in _media_in(self._messages)]
         taken = {kind for kind, _, there in found if there}
         for kind, part, there in found:
-            if not there and (kind in taken or not self._warned("media")):
+            if not there and (kind in taken or not self._warned("media", type(part).__name__)):
                 yield f"{type(part).__name__} {part.url or hash_of(part.data or b'')} is lost"
 
     def _is_there(self, part: _Media) -> bool:
@@ -159,7 +164,8 @@ class _Judge:
             return False
         if not part.text:  # what is encrypted returns, or goes to nobody: `leaked` looks at that
             return signed and not self._is_own()
-        said = "\n".join((*self._seen.strings, "".join(self._seen.strings)))
+        thoughts = [thought for turn in self._seen.turns for thought in turn.thoughts]
+        said = "\n".join((*self._seen.strings, *thoughts, "".join(self._seen.strings)))
         return not all(piece in said for piece in part.text.split("\n\n"))  # as the summaries came
 
     def _lost_unknown(self) -> Iterator[str]:
@@ -239,19 +245,11 @@ class _Judge:
     def _must_have(self, secret: Secret) -> bool:
         if not self._is_own() or not secret.of_thinking:
             return False
-        if self._are_in_words() and secret.value in self._signed_calls():
-            return False
-        return not (self._warned("thinking") and secret.value in self._led_nowhere())
+        return not (self._are_in_words() and secret.value in self._signed_calls())
 
     def _signed_calls(self) -> set[str]:
         calls = [part for part in _parts_of(self._messages) if isinstance(part, ToolCall)]
         return {secret.value for secret in secrets_in(calls)}
-
-    def _led_nowhere(self) -> set[str]:
-        """A thought that a limit cut off, so that nothing follows it, is refused by some who made it."""
-        answers = [message.content for message in self._messages if message.role == "assistant"]
-        last = [parts[-1] for parts in answers if parts and isinstance(parts[-1], Thinking)]
-        return {secret.value for secret in secrets_in(last)}
 
 
 # --- what a conversation holds --------------------------------------------------------

@@ -37,6 +37,8 @@ class Returned(msgspec.Struct, frozen=True):
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     role: Literal["system", "user", "assistant", "tool"]
     texts: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
+    """Those that come in pieces, put together."""
     calls: tuple[Called, ...] = ()
     results: tuple[Returned, ...] = ()
 
@@ -99,6 +101,13 @@ def _texts(content: Any) -> tuple[str, ...]:
     return tuple(text for text in found if isinstance(text, str))
 
 
+def _thoughts(content: Any) -> tuple[str, ...]:
+    """Of Mistral's chunks, between which references may stand."""
+    blocks = content if isinstance(content, list) else []
+    found = [block["thinking"] for block in blocks if block.get("type") == "thinking"]
+    return tuple("".join(_texts(pieces)) for pieces in found)
+
+
 def _of_responses(body: Mapping[str, Any]) -> Iterator[Turn]:
     if "instructions" in body:
         yield Turn(role="system", texts=(body["instructions"],))
@@ -127,7 +136,12 @@ def _of_chat(body: Mapping[str, Any]) -> Iterator[Turn]:
             Called(call["id"], call["function"]["name"], call["function"]["arguments"])
             for call in message.get("tool_calls") or ()
         )
-        yield Turn(role="system" if role == "developer" else role, texts=texts, calls=calls)
+        yield Turn(
+            role="system" if role == "developer" else role,
+            texts=texts,
+            thoughts=_thoughts(message.get("content")),
+            calls=calls,
+        )
 
 
 def _of_ollama(body: Mapping[str, Any]) -> Iterator[Turn]:

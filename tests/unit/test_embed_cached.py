@@ -486,6 +486,17 @@ async def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
     assert await embedded(path, ["a"]) == []
 
 
+async def test_a_file_that_is_busy_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    await embedded(path, ["a"])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    asyncio.get_running_loop().call_later(0.3, other.execute, "ROLLBACK")
+    assert await embedded(path, ["b"]) == ["b"]
+    other.close()
+    assert await embedded(path, ["b"]) == []
+
+
 async def test_a_busy_file_is_done_without_and_the_loop_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -620,6 +631,23 @@ async def test_a_file_that_may_only_be_read_is_read(tmp_path: Path, caplog: pyte
         for texts in (["b"], ["c"], ["d"]):
             await cached.embed(texts)
     assert inner.texts == ["b", "c", "d"]
+    assert len(caplog.records) == 1
+    await cached.close()
+
+
+async def test_a_file_that_fails_again_and_again_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "cache.db"
+    inner = Counting()
+    cached = CachedEmbedder(inner, path=path)
+    await cached.embed("a")
+    with sqlite3.connect(path) as file:
+        file.execute("DROP TABLE vectors")  # under its feet
+    file.close()
+    with caplog.at_level(logging.WARNING):
+        for texts in (["b"], ["c"], ["d"]):
+            assert len((await cached.embed(texts)).vectors) == 1
     assert len(caplog.records) == 1
     await cached.close()
 

@@ -204,7 +204,7 @@ CHILD = """
 import asyncio, msgspec, sys
 from gnomon.embedders.hashed import HashedEmbedder
 texts = msgspec.json.decode(sys.stdin.buffer.read())
-embedder = HashedEmbedder().fit(texts) if sys.argv[1:] else HashedEmbedder()
+embedder = HashedEmbedder().fit([*texts, *texts]) if sys.argv[1:] else HashedEmbedder()
 answer = asyncio.run(embedder.embed(texts))
 sys.stdout.buffer.write(msgspec.json.encode([answer.model, answer.vectors]))
 """
@@ -223,7 +223,7 @@ def test_another_process_makes_the_very_same_vectors(arguments: list[str]) -> No
             check=True,
         )
         found.append(msgspec.json.decode(done.stdout, type=tuple[str, tuple[Vector, ...]]))
-    embedder = HashedEmbedder().fit(texts) if arguments else HashedEmbedder()
+    embedder = HashedEmbedder().fit([*texts, *texts]) if arguments else HashedEmbedder()
     here = embedder.model, embedded(embedder, *texts)
     assert found == [here, here]
 

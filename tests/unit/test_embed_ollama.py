@@ -13,7 +13,15 @@ from ollama._types import EmbedRequest
 
 from gnomon._ollama import ollama_url, server_address
 from gnomon.embedders.ollama import OllamaEmbedder
-from gnomon.errors import BadReply, BadRequest, ConfigError, ContextTooLong, ModelNotFound, Overloaded
+from gnomon.errors import (
+    BadReply,
+    BadRequest,
+    ConfigError,
+    ContextTooLong,
+    MissingKey,
+    ModelNotFound,
+    Overloaded,
+)
 from gnomon.testing import FaultServer, ServerReply
 from gnomon.types.documents import Embeddings
 from gnomon.types.requests import Usage
@@ -99,6 +107,11 @@ async def test_a_key_goes_to_a_server_of_ones_own_only_when_it_is_given(
         None,
         "Bearer key-of-the-server",
     ]
+
+
+async def test_the_cloud_is_not_asked_without_a_key() -> None:
+    with pytest.raises(MissingKey, match=r"embedder 'ollama' has no key \(set OLLAMA_API_KEY, or pass key\)"):
+        await OllamaEmbedder(base_url="ollama.com").embed(TEXTS)
 
 
 # --- what is sent -------------------------------------------------------------------

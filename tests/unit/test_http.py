@@ -9,7 +9,7 @@ import traceback
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -369,6 +369,34 @@ async def test_a_whole_reply_can_be_fetched() -> None:
     ):
         assert await http.get_as("/models", dict) == {}
         assert server.heads[0].startswith(b"GET /v1/models ")
+
+
+async def test_a_long_body_goes_out_whole_and_the_connection_is_used_again() -> None:
+    """With warnings as errors: the client has one for bodies that are sent in one piece."""
+    sizes: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                assert b"transfer-encoding" not in head
+                length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                sizes.append(len(await reader.readexactly(length)))
+                writer.write(ANSWER)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    http = HTTP(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", vendor="acme")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (5_000_000, 10, 1024 * 1024 + 1):
+            async with http.post("/x", b"x" * size) as reply:
+                while await reply.batch() is not None:
+                    pass
+    await http.close()
+    server.close()
+    await _settled()
+    assert sizes == [5_000_000, 10, 1024 * 1024 + 1]
 
 
 async def test_another_client_can_be_put_in_its_place() -> None:

@@ -137,7 +137,7 @@ def test_earlier_calls_and_results_become_text() -> None:
         Message.tool(ToolResult.of(call, "21 degrees"), ToolResult.of(call, "gone", status="error")),
     )
     request, warnings = without_tools(Request(messages=history))
-    assert [message.role for message in request.messages] == ["user", "assistant", "user"]
+    assert [message.role for message in request.messages] == ["user", "assistant", "tool"]
     assert request.messages[0] is history[0]
     assert request.messages[1].text == 'I look.[called weather with {"city": "Rome"}]\n'
     assert request.messages[2].text == "[weather answered: 21 degrees]\n[weather answered (error): gone]\n"

@@ -11,6 +11,7 @@ from ollama import AsyncClient
 from ollama._client import _parse_host
 
 from gnomon import registry
+from gnomon._ollama import is_cloud, server_address
 from gnomon.contracts.provider import SupportsModels
 from gnomon.errors import (
     BadReply,
@@ -26,7 +27,6 @@ from gnomon.errors import (
     Unauthorized,
     Unreachable,
 )
-from gnomon.providers._ollama_host import is_cloud, server_address
 from gnomon.providers.ollama import OllamaProvider
 from gnomon.testing._server import FaultServer, ReceivedRequest, ServerReply
 from gnomon.types.messages import Message, ToolDef, ToolResult

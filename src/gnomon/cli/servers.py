@@ -78,7 +78,7 @@ def _looked_for(usual: _Usual, env: Mapping[str, str]) -> Server:
 def _setting(provider: str, env: Mapping[str, str]) -> str:
     if provider != "ollama":
         return env.get(f"{provider.upper()}_BASE_URL") or ""
-    from gnomon.providers._ollama_host import server_address
+    from gnomon._ollama import server_address
 
     with suppress(ConfigError):
         return server_address(env.get("OLLAMA_HOST") or "127.0.0.1") + "/v1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from gnomon.types.messages import Message, ToolDef
 from gnomon.types.requests import Request, Response
@@ -15,7 +15,7 @@ __all__ = ["SupportsLearning", "TokenCounter"]
 class TokenCounter(Protocol):
     """Counts tokens, or estimates them well enough to plan with.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - a counter must not use the network, and must not wait for anything.
     - `count_messages` must count every part of a message, tool calls, results,
@@ -37,6 +37,10 @@ class TokenCounter(Protocol):
 @runtime_checkable
 class SupportsLearning(Protocol):
     """A counter that gets better by what vendors report, for each model."""
+
+    def for_model(self, model: str) -> Self:
+        """What was learned, for counting as this model does; it holds nothing of what was counted before."""
+        ...
 
     def count_request(self, request: Request) -> int:
         """The tokens of a whole request, as the model that it asks for counts them."""

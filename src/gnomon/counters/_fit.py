@@ -64,19 +64,19 @@ class Fit(msgspec.Struct, frozen=True, array_like=True):
         return sum(map(float.__mul__, self.worths, features))
 
     def bounded(self) -> Fit:
-        """The same, for one that came from elsewhere: within the bounds, and sure of nothing beyond doubt."""
-        spread = [list(row) for row in self.spread]
-        for at, row in enumerate(spread):
-            row[at] = max(0.0, row[at])
-        return Fit(worths=_bounded(list(self.worths)), spread=tuple(map(tuple, spread)), reports=self.reports)
+        """The same within the bounds, for one that came from elsewhere."""
+        return Fit(worths=_bounded(list(self.worths)), spread=self.spread, reports=self.reports)
 
     def learned(self, features: Features, tokens: int, family: Family) -> Fit:
         """With one more report."""
         leaning = [sum(map(float.__mul__, row, features)) for row in self.spread]
-        noise = (_NOISE * tokens) ** 2 + _NOISE_TOKENS**2
-        variance = sum(map(float.__mul__, leaning, features)) + noise
+        unsure = sum(map(float.__mul__, leaning, features))
+        if unsure < 0:  # rounding has made nonsense of the spread: to be unsure of all again is sound
+            return begun(family, self.worths).learned(features, tokens, family)
+        thought = self.tokens(features)
+        variance = unsure + (_NOISE * max(tokens, thought)) ** 2 + _NOISE_TOKENS**2
         edge = _OUTLIER * sqrt(variance)
-        missed = min(edge, max(-edge, tokens - self.tokens(features)))
+        missed = min(edge, max(-edge, tokens - thought))
         return Fit(
             worths=_bounded(
                 [at + lean / variance * missed for at, lean in zip(self.worths, leaning, strict=True)]

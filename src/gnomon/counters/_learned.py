@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from math import isfinite
 from threading import Lock
 
@@ -15,6 +16,10 @@ __all__ = ["VERSION", "Learned", "NotReadable"]
 
 VERSION = 1
 """Of the state: to be raised when a fit of old would mean something else."""
+
+
+_WIDEST = 1e6
+"""No family is as unsure of anything."""
 
 
 class NotReadable(ValueError):
@@ -125,4 +130,10 @@ def _fit(line: _Line) -> Fit:
         raise NotReadable("it holds what is no number")
     rows = [line.half[at * (at + 1) // 2 : (at + 1) * (at + 2) // 2] for at in range(size)]
     spread = tuple(tuple(rows[max(a, b)][min(a, b)] for b in range(size)) for a in range(size))
+    if not all(map(_is_sound, spread, range(size))):
+        raise NotReadable("it holds a spread that is none")
     return Fit(worths=tuple(line.worths), spread=spread, reports=line.reports).bounded()
+
+
+def _is_sound(row: Sequence[float], at: int) -> bool:
+    return 0 <= row[at] <= _WIDEST

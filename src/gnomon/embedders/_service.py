@@ -66,6 +66,7 @@ class ServiceEmbedder(ABC):
     def _read(self, reply: Reply, body: bytes) -> Embeddings:
         """What the service says, in the order of the texts; `ValueError` for what is no answer."""
 
+    @abstractmethod
     def _expect_ready(self) -> None:
         """Raises when something is missing that the service asks for."""
 

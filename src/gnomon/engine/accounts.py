@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import cast
 
 import msgspec
 
@@ -14,22 +15,41 @@ from gnomon.facts.catalogue import Catalogue
 from gnomon.types.messages import Message
 from gnomon.types.requests import Request, Response, Usage
 
-__all__ = ["Accounts"]
+__all__ = ["Accounts", "Books"]
 
 
 class Accounts:
-    """Keeps the books for one agent: estimates what was not reported, and prices the whole.
-
-    The counter is made when there is something to count.
-    """
+    """How one agent counts and what it pays. The counter is made when there is something to count."""
 
     def __init__(self, counter: Callable[[], TokenCounter], catalogue: Catalogue) -> None:
         self._make_counter = counter
         self._catalogue = catalogue
 
+    def open(self, model: str) -> Books:
+        """The books of one turn with `provider:model`. What is remembered of messages ends with them."""
+        return Books(self, model)
+
+    @cached_property
+    def counter(self) -> TokenCounter:
+        return self._make_counter()
+
+    def cost(self, response: Response, asked: str, when: datetime) -> Decimal | None:
+        return self._catalogue.response_cost(response, asked, when)
+
+
+class Books:
+    """Of one turn: estimates what was not reported, and prices the whole."""
+
+    def __init__(self, accounts: Accounts, model: str) -> None:
+        self._accounts = accounts
+        self._model = model
+
     @cached_property
     def _counter(self) -> TokenCounter:
-        return self._make_counter()
+        counter = self._accounts.counter
+        if not isinstance(counter, SupportsLearning):
+            return counter
+        return cast(TokenCounter, counter.for_model(self._model.partition(":")[2]))
 
     @cached_property
     def _learner(self) -> SupportsLearning | None:
@@ -50,9 +70,9 @@ class Accounts:
         )
         return msgspec.structs.replace(response, usage=filled)
 
-    def cost(self, response: Response, asked: str, when: datetime) -> Decimal | None:
+    def cost(self, response: Response, when: datetime) -> Decimal | None:
         """In US dollars, with the attempts that failed on the way; `None` where a price is not known."""
-        return self._catalogue.response_cost(response, asked, when)
+        return self._accounts.cost(response, self._model, when)
 
     def _sent(self, request: Request, usage: Usage) -> int:
         if self._learner is not None:
@@ -64,4 +84,8 @@ class Accounts:
         return max(counted - cached, 0)
 
     def _said(self, response: Response) -> int:
-        return self._counter.count_messages((response.message,)) if response.message.content else 0
+        """Without what a prompt has around its messages: what the message adds to an empty one."""
+        if not response.message.content:
+            return 0
+        nothing = self._counter.count_messages((Message("assistant"),))
+        return max(self._counter.count_messages((response.message,)) - nothing, 1)

@@ -40,7 +40,7 @@ async def run_turn(
     on_finished: Callable[[TurnFinished, datetime], None] = lambda finished, started_at: None,
 ) -> AsyncGenerator[RunEvent, None]:
     """One turn, event by event. What is yielded has been recorded before, but for deltas."""
-    meter, started_at = Meter(agent.budget, clock), clock.now()
+    meter, books, started_at = Meter(agent.budget, clock), agent.accounts.open(agent.model), clock.now()
     started = TurnStarted(turn_id, agent.name, agent.model)
     await history.append(MessageReceived(new_id("msg"), message), started)
     yield started
@@ -52,9 +52,9 @@ async def run_turn(
             async for event in answer:
                 if type(event) is not Done:
                     yield event
-        response = agent.accounts.settled(request, answer.response)
+        response = books.settled(request, answer.response)
         completed = MessageCompleted(turn_id, message_id, response)
-        meter.count(response, agent.accounts.cost(response, agent.model, clock.now()))
+        meter.count(response, books.cost(response, clock.now()))
         await history.append(completed)
         yield completed
         async with aclosing(_run_tools(agent, history, completed)) as events:

@@ -7,6 +7,7 @@ takes a short way.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ import msgspec
 from gnomon.errors import BadRequest
 from gnomon.providers._calls import is_complete_json
 from gnomon.providers._chat_quirks import ChatQuirks
+from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import base64_text, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._thinking import is_own
@@ -57,6 +59,8 @@ class Messages:
         self._made: list[Made] = []
         self._aside: list[Meta] = []
         """Parts that cannot stand where they were: a user message takes them, after the tool results."""
+        self._answered = False
+        """Whether the model has already answered what is being added: it must not be refused any more."""
 
     def of(self, request: Request, instructions: str | None = None) -> list[Made]:
         system = [text for text in (request.system, instructions) if text]
@@ -89,6 +93,14 @@ class Messages:
         return first + self._made
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
+        new = after_last_answer(messages)
+        self._answered = True
+        self._add_each(messages[:new])
+        self._answered = False
+        self._add_each(messages[new:])
+        self._flush()
+
+    def _add_each(self, messages: tuple[Message, ...]) -> None:
         made, roles = self._made, self._plain_roles()
         for message in messages:
             content = message.content
@@ -102,7 +114,6 @@ class Messages:
                     made.append(Said(role, part.text))
                     continue
             self._add(message)
-        self._flush()
 
     def _plain_roles(self) -> dict[str, str]:
         """The roles whose messages have nothing beside one plain text."""
@@ -127,7 +138,8 @@ class Messages:
     # --- what a user says, and the instructions ---
 
     def _add_user(self, message: Message) -> None:
-        parts = self._content(message.content)
+        is_asked = message.role == "user" and not self._answered
+        parts = self._content(message.content, self._part if is_asked else self._moved)
         if message.role == "tool":
             self._aside += parts  # results of the same message may still follow
             return
@@ -138,8 +150,8 @@ class Messages:
         self._put_aside(message.content, "a system message")
         return "\n\n".join(part.text for part in message.content if isinstance(part, Text))
 
-    def _content(self, content: tuple[Part, ...]) -> list[Meta]:
-        return [made for part in content if (made := self._part(part)) is not None]
+    def _content(self, content: tuple[Part, ...], make: Callable[[Part], Meta | None]) -> list[Meta]:
+        return [made for part in content if (made := make(part)) is not None]
 
     def _shortest(self, parts: list[Meta]) -> str | list[Meta]:
         """A string where texts are all there is to send, as every server takes it."""
@@ -173,7 +185,7 @@ class Messages:
                 (refusals if part.meta.get("refusal") and self._quirks.refusals else texts).append(part.text)
             elif isinstance(part, ToolCall):
                 calls.append(self._call(part))
-            elif isinstance(part, Thinking) and self._is_own(part):
+            elif isinstance(part, Thinking) and self._is_own(part) and self._is_readable(part):
                 thoughts.append(part)
         self._put_aside(message.content, "a message of the model's")
         made = self._named(message, "assistant", _said("".join(texts), refusals))
@@ -186,11 +198,21 @@ class Messages:
     def _is_own(self, part: Thinking) -> bool:
         return is_own(part, self._vendor, self._model, self._notes)
 
+    def _is_readable(self, part: Thinking) -> bool:
+        """What another API of the vendor signed or encrypted has no place in this one."""
+        if (part.signature is None and part.redacted is None) or "reasoning_details" in part.meta:
+            return True
+        self._notes.add(
+            "thinking_dropped", "thinking that another API of {vendor} gave was not sent: this one takes none"
+        )
+        return False
+
     def _add_thoughts(self, made: Meta, thoughts: list[Thinking]) -> None:
         details = [kept for part in thoughts if isinstance(kept := part.meta.get("reasoning_details"), str)]
         if details:
             made["reasoning_details"] = msgspec.Raw(_joined(details).encode())
-            return
+            if not self._quirks.replay_empty:
+                return
         text = "".join(part.text for part in thoughts)
         if self._quirks.replay is not None and (text or self._quirks.replay_empty):
             made[self._quirks.replay] = text

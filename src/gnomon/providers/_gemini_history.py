@@ -218,7 +218,7 @@ class History:
                 return block if part.text or "thoughtSignature" in block else None
             case ToolCall():
                 self._names[part.id] = tool_name(part.name)
-                return self._signed(call_part(part), part.meta)
+                return self._signed(self._call(part), part.meta)
             case Thinking():
                 return self._thought(part)
             case Image() | Audio() | File():
@@ -228,6 +228,14 @@ class History:
                 return self._own(part)
             case _:
                 return self._left_out(part, "model")
+
+    def _call(self, call: ToolCall) -> Block:
+        block, rewritten = call_part(call)
+        if rewritten:
+            self._remarks.add(
+                "arguments_rewritten", "arguments that are no JSON object were sent as a text inside of one"
+            )
+        return block
 
     def _signed(self, block: Block, meta: Meta) -> Block:
         """With the signature that came with it, for the model that gave it."""

@@ -51,19 +51,21 @@ class Remarks(Notes):
 # --- calls, and parts of the vendor's own ------------------------------------------------
 
 
-def call_part(call: ToolCall) -> Block:
-    return {"functionCall": {"id": call.id, "name": tool_name(call.name), "args": _args(call.arguments)}}
+def call_part(call: ToolCall) -> tuple[Block, bool]:
+    """The part, and whether its arguments were rewritten."""
+    args, rewritten = _args(call.arguments)
+    return {"functionCall": {"id": call.id, "name": tool_name(call.name), "args": args}}, rewritten
 
 
-def _args(arguments: str) -> object:
+def _args(arguments: str) -> tuple[object, bool]:
     """The argument text as it is; what is no object is shown to the model inside of one."""
     if not arguments.strip():
-        return {}
+        return {}, False
     try:
         _object(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {"INVALID_JSON": arguments}
-    return msgspec.Raw(arguments.encode())
+        return {"INVALID_JSON": arguments}, True
+    return msgspec.Raw(arguments.encode()), False
 
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -38,9 +38,7 @@ def _in_words(message: Message) -> Message:
     if not any(isinstance(part, ToolCall | ToolResult) for part in message.content):
         return message
     parts = tuple(said for part in message.content for said in _said(part))
-    return msgspec.structs.replace(
-        message, role="user" if message.role == "tool" else message.role, content=parts
-    )
+    return msgspec.structs.replace(message, content=parts)
 
 
 def _said(part: Part) -> tuple[Part, ...]:

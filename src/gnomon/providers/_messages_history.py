@@ -16,6 +16,7 @@ import msgspec
 
 from gnomon.errors import BadRequest
 from gnomon.facts.replay import returns
+from gnomon.providers._history import after_last_answer
 from gnomon.providers._messages_models import Family
 from gnomon.providers._messages_parts import (
     Block,
@@ -67,7 +68,7 @@ class History:
         self._answered: set[bytes] = set()  # the ids of their calls that have a result
 
     def take(self, messages: tuple[Message, ...]) -> None:
-        first_new = _after_last_answer(messages)
+        first_new = after_last_answer(messages)
         turns = self.turns
         for number, message in enumerate(messages):
             # Most messages are one plain text; this way is for them.
@@ -275,7 +276,7 @@ class History:
             case Text():
                 return None if is_blank(part.text) else text_block(part)
             case ToolCall():
-                return tool_use_block(part, self._ids.of_call(part.id))
+                return self._call(part)
             case Thinking():
                 return self._thought(part)
             case UnknownPart() if (block := service_block(part)) is not None:
@@ -283,6 +284,14 @@ class History:
                 return block
             case _:
                 return self._left_out(part, "assistant")
+
+    def _call(self, call: ToolCall) -> Block:
+        block = tool_use_block(call, self._ids.of_call(call.id))
+        if isinstance(block["input"], dict) and block["input"]:
+            self._remarks.add(
+                "arguments_rewritten", "arguments that are no JSON object were sent as a text inside of one"
+            )
+        return block
 
     def _note_service(self, block: Block) -> None:
         if "tool_use_id" in block:
@@ -328,8 +337,3 @@ def _listed(turn: Block) -> list[Block]:
     if isinstance(content, str):
         turn["content"] = content = [{"type": "text", "text": content}]
     return cast("list[Block]", content)
-
-
-def _after_last_answer(messages: tuple[Message, ...]) -> int:
-    answers = (number for number in range(len(messages), 0, -1) if messages[number - 1].role == "assistant")
-    return next(answers, 0)

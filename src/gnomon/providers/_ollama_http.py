@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from gnomon._complaint import Complaint
 from gnomon._http import HTTP
+from gnomon._ollama import is_cloud
 from gnomon._transport import Incoming, Outgoing, Transport
 from gnomon.errors import ContextTooLong, ModelNotFound, ProviderError, Unauthorized, Unreachable
-from gnomon.providers._ollama_host import is_cloud
 
 __all__ = ["OllamaHTTP"]
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from gnomon.errors import BadRequest
+from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import Media, base64_text, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._thinking import is_own
@@ -68,6 +69,8 @@ class Messages:
         """The tool that each call was for: a result may not say."""
         self._aside = _Gathered()
         """Parts that cannot stand where they were: a user message takes them, after the tool results."""
+        self._answered = False
+        """Whether the model has already answered what is being added: it must not be refused any more."""
 
     def of(self, request: Request) -> list[_Made]:
         """One system message at the beginning: the templates of many models refuse it anywhere else."""
@@ -78,6 +81,14 @@ class Messages:
         return [_Said("system", whole), *self._made] if whole else self._made
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
+        new = after_last_answer(messages)
+        self._answered = True
+        self._add_each(messages[:new])
+        self._answered = False
+        self._add_each(messages[new:])
+        self._flush()
+
+    def _add_each(self, messages: tuple[Message, ...]) -> None:
         made = self._made
         for message in messages:
             content = message.content
@@ -90,7 +101,6 @@ class Messages:
                     made.append(_Said(message.role, part.text))
                     continue
             self._add(message)
-        self._flush()
 
     def _add(self, message: Message) -> None:
         if message.name is not None:
@@ -112,8 +122,9 @@ class Messages:
 
     def _add_user(self, message: Message) -> None:
         found = _Gathered()
+        put = self._put_if_possible if self._answered else self._put
         for part in message.content:
-            self._put(part, found)
+            put(part, found)
         if found.texts or found.shown or not message.tool_results:
             self._made.append(found.message("user"))
 

@@ -15,6 +15,7 @@ import msgspec
 
 from gnomon.errors import BadRequest
 from gnomon.facts.replay import returns
+from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._responses_wire import CALL, ITEM, PHASE
@@ -67,8 +68,18 @@ class Items:
         self._notes = notes
         self._made: list[_Item] = []
         self._content: list[Meta] = []  # of the message in the making
+        self._thinks = False  # whether the last item is a thought
+        self._answered = False  # what the model has answered must not be refused any more
 
     def of(self, messages: tuple[Message, ...]) -> list[_Item]:
+        new = after_last_answer(messages)
+        self._answered = True
+        self._add_each(messages[:new])
+        self._answered = False
+        self._add_each(messages[new:])
+        return self._made
+
+    def _add_each(self, messages: tuple[Message, ...]) -> None:
         made = self._made
         for message in messages:
             parts = message.content
@@ -80,7 +91,6 @@ class Items:
                     made.append(_answered(said) if message.role == "assistant" else said)
                     continue
             self._add(message)
-        return made
 
     def _add(self, message: Message) -> None:
         if message.name is not None:
@@ -89,6 +99,8 @@ class Items:
             )
         for part in message.content:
             self._add_part(part, message.role)
+        if self._thinks:
+            self._finish_thought()
         self._close_message(message.role)
 
     def _add_part(self, part: Part, role: Role) -> None:
@@ -104,11 +116,12 @@ class Items:
             case UnknownPart():
                 self._add_own(part, role)
             case _:
-                self._content += self._media(part, role)
+                self._content += self._returned(part) if self._answered else self._media(part, role)
 
     def _add_item(self, item: _Item, role: Role) -> None:
         self._close_message(role)
         self._made.append(item)
+        self._thinks = False
 
     def _close_message(self, role: Role) -> None:
         content, self._content = self._content, []
@@ -140,8 +153,17 @@ class Items:
         item = part.meta.get(ITEM)
         if isinstance(item, str) and returns(part, self._vendor, self._model):
             self._add_item(msgspec.Raw(item.encode()), role)
+            self._thinks = True
         else:
             note_dropped(self._notes)
+
+    def _finish_thought(self) -> None:
+        """A reasoning item that nothing follows, as where a limit cut the answer off, is refused.
+
+        https://github.com/openai/openai-node/issues/1567
+        """
+        self._add_item(_answered({"role": "assistant", "content": "(cut off)"}), "assistant")
+        self._notes.add("turn_added", "a thought was cut off: a text stands for the answer it led to")
 
     def _add_own(self, part: UnknownPart, role: Role) -> None:
         """An item of the vendor's own goes back as it came, unless it waits for an answer of its own."""

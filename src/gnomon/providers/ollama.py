@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from gnomon._connect import Account, connected, found_key, limits_from
+from gnomon._ollama import is_cloud, server_address
 from gnomon.errors import ConfigError
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._ollama import OllamaDecoder
 from gnomon.providers._ollama_body import Ways, ollama_body
-from gnomon.providers._ollama_host import is_cloud, server_address
 from gnomon.providers._ollama_http import OllamaHTTP
 from gnomon.types.requests import Request
 
