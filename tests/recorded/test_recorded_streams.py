@@ -100,7 +100,9 @@ async def test_what_a_model_said_returns_with_the_next_request(
             found += [
                 f"{text[:60]!r} was changed" for text in secrets if not _is_in_both(text, body, exchange)
             ]
-            found += [f"warned of {warning.code}: {warning.message}" for warning in warnings]
+            # A call that was cut off is no JSON: it goes back as a text inside of an object, with a word.
+            told = {"arguments_rewritten"} if any(call.truncated for call in response.tool_calls) else set()
+            found += [f"warned of {one.code}: {one.message}" for one in warnings if one.code not in told]
             if found:
                 lost.setdefault(exchange.name, []).extend(found)
             kept += len(secrets)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -11,6 +9,7 @@ import msgspec
 
 from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon._http import Reply
+from gnomon._openai import billing_headers, is_home, openai_address
 from gnomon.embedders._batches import above_zero
 from gnomon.embedders._service import BatchLimits, Said, ServiceEmbedder, read_said, tokens_read
 from gnomon.embedders._vectors import from_base64, rounded
@@ -19,8 +18,6 @@ from gnomon.types.documents import Embeddings, Vector
 __all__ = ["OpenAIEmbedder"]
 
 _ACCOUNT = Account(vendor="openai", variables=("OPENAI_API_KEY",), kind="embedder")
-_BASE_URL = "https://api.openai.com/v1"
-_HOME = re.compile(r"https://([\w-]+\.)*openai\.com(:\d+)?(/|$)", re.IGNORECASE)
 _MODEL = "text-embedding-3-small"
 
 # As documented for POST /embeddings.
@@ -80,13 +77,13 @@ class OpenAIEmbedder(ServiceEmbedder):
         total_s: float | None = None,
     ) -> None:
         above_zero(dimensions=dimensions)
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL
+        address = openai_address(base_url)
         self.model = model
         self.dimensions = dimensions
         self._encoding_format = encoding_format
         self._extra = dict(extra or {})
         self._key = found_key(_ACCOUNT, key)
-        self._is_home = _HOME.match(address) is not None
+        self._is_home = is_home(address)
         self._limits = BatchLimits(
             texts=batch_texts,
             tokens=batch_tokens,
@@ -97,7 +94,7 @@ class OpenAIEmbedder(ServiceEmbedder):
             _ACCOUNT,
             address,
             key=self._key,
-            headers={**self._billing(organization, project), **(headers or {})},
+            headers={**billing_headers(address, organization, project), **(headers or {})},
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
             ca=ca,
@@ -124,15 +121,6 @@ class OpenAIEmbedder(ServiceEmbedder):
     def _expect_ready(self) -> None:
         if self._key is None and self._is_home:
             raise _ACCOUNT.missing()
-
-    def _billing(self, organization: str | None, project: str | None) -> dict[str, str]:
-        """Who pays. What the environment says of it is meant for the vendor, and for no other address."""
-        env: Mapping[str, str] = os.environ if self._is_home else {}
-        given = {
-            "openai-organization": organization or env.get("OPENAI_ORG_ID"),
-            "openai-project": project or env.get("OPENAI_PROJECT_ID"),
-        }
-        return {name: value for name, value in given.items() if value}
 
 
 def _in_order(items: list[_Item]) -> tuple[Vector, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from typing import Literal
 
 from gnomon._connect import Account, connected, found_key, limits_from
+from gnomon._openai import billing_headers, is_home, openai_address
 from gnomon.errors import ConfigError
 from gnomon.providers._body import model_names
 from gnomon.providers._chat import ChatDecoder, ChatQuirks
@@ -20,8 +19,6 @@ from gnomon.types.requests import Request
 __all__ = ["OpenAIProvider"]
 
 _ACCOUNT = Account(vendor="openai", variables=("OPENAI_API_KEY",))
-_BASE_URL = "https://api.openai.com/v1"
-_HOME = re.compile(r"https://([\w-]+\.)*openai\.com(:\d+)?(/|$)", re.IGNORECASE)
 _MODEL = "gpt-6.1-sol"
 _CHAT = ChatQuirks()
 
@@ -57,18 +54,18 @@ class OpenAIProvider(HTTPProvider):
     ) -> None:
         if api not in ("responses", "chat"):
             raise ConfigError(f"api {api!r} of provider 'openai' is not known", hint="responses or chat")
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL
+        address = openai_address(base_url)
         self.model = model
         self._api = api
         self._summary: Summary | None = summary
         self._extra = dict(extra or {})
         self._key = found_key(_ACCOUNT, key)
-        self._is_home = _HOME.match(address) is not None
+        self._is_home = is_home(address)
         self._http = connected(
             _ACCOUNT,
             address,
             key=self._key,
-            headers={**self._billing(organization, project), **(headers or {})},
+            headers={**billing_headers(address, organization, project), **(headers or {})},
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
             ca=ca,
@@ -99,12 +96,3 @@ class OpenAIProvider(HTTPProvider):
     def _expect_key(self) -> None:
         if self._key is None and self._is_home:
             raise _ACCOUNT.missing()
-
-    def _billing(self, organization: str | None, project: str | None) -> dict[str, str]:
-        """Who pays. What the environment says of it is meant for the vendor, and for no other address."""
-        env: Mapping[str, str] = os.environ if self._is_home else {}
-        given = {
-            "openai-organization": organization or env.get("OPENAI_ORG_ID"),
-            "openai-project": project or env.get("OPENAI_PROJECT_ID"),
-        }
-        return {name: value for name, value in given.items() if value}
