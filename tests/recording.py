@@ -33,6 +33,8 @@ KEPT_HEADERS = (
     "content-type",
     "x-request-id",
     "request-id",
+    "apim-request-id",
+    "mistral-correlation-id",
     "retry-after",
     "retry-after-ms",
     "openai-version",

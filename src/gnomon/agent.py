@@ -60,7 +60,7 @@ class Agent:
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
         models: Mapping[str, Mapping[str, object]] | None = None,
-        counter: TokenCounter | None = None,
+        counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class Agent:
             provider=_provider(model, settings),
             tools=Toolbox(_tool(item) for item in _listed(tools)),
             budget=budget or Budget(),
-            accounts=Accounts(lambda: counter or _calibrated(), Catalogue(models)),
+            accounts=Accounts(_counter(counter), Catalogue(models)),
             instructions=instructions,
             temperature=temperature,
             max_tokens=max_tokens,
@@ -110,10 +110,23 @@ class Agent:
         await self.close()
 
 
-def _calibrated() -> TokenCounter:
-    from gnomon.counters.calibrated import CalibratedCounter  # when there is something to count
+def _counter(given: object) -> Callable[[], TokenCounter]:
+    """What gives the counter when there is something to count: a name that is wrong is said at once."""
+    if given is None:
+        return lambda: _made_counter("calibrated")
+    if isinstance(given, str):
+        registry.load("counters", given)
+        return lambda: _made_counter(given)
+    if isinstance(given, TokenCounter):
+        return lambda: given
+    raise TypeError(f"a counter is a name such as 'calibrated' or a TokenCounter, not {type(given).__name__}")
 
-    return CalibratedCounter()
+
+def _made_counter(name: str) -> TokenCounter:
+    made = cast("Callable[[], object]", registry.load("counters", name))()
+    if not isinstance(made, TokenCounter):
+        raise ConfigError(f"token counter {name!r} gave {type(made).__name__}, not a TokenCounter")
+    return made
 
 
 def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:

@@ -211,7 +211,7 @@ class Agent:
         thinking: Reasoning | None = None,
         settings: Mapping[str, object] | None = None,
         models: Mapping[str, Mapping[str, object]] | None = None,
-        counter: TokenCounter | None = None,
+        counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:

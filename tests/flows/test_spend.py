@@ -12,7 +12,7 @@ import pytest
 from command import Gnomon
 
 from gnomon import Agent, Message, Request, ToolDef, TurnFinished, Usage, model_facts, tool
-from gnomon.errors import ConfigError, Overloaded
+from gnomon.errors import ConfigError, Overloaded, UnknownName
 from gnomon.providers.fallback import FallbackProvider
 from gnomon.testing import ScriptedProvider, calls, fails, says
 
@@ -125,6 +125,15 @@ async def test_a_counter_of_ones_own_is_asked_about_all_that_was_sent() -> None:
     sent, tools = counter.counted[0]
     assert [message.text for message in sent] == ["Be brief.", "Hello"]
     assert [each.name for each in tools] == ["look"]
+
+
+async def test_a_counter_may_be_named_and_a_wrong_name_is_said_at_once() -> None:
+    turn = await Agent(claude(says("Hello.", usage=Usage())), counter="estimating").run("x" * 4000)
+    assert 1000 <= (turn.usage.input_tokens or 0) < 1100
+    with pytest.raises(UnknownName, match="estimatin"):
+        Agent("demo", counter="estimatin")
+    with pytest.raises(TypeError, match="a counter is"):
+        Agent("demo", counter=7)  # type: ignore[arg-type]
 
 
 async def test_the_usual_counter_learns_from_what_is_reported() -> None:

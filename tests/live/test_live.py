@@ -71,6 +71,34 @@ class TestAnthropic(Live):
     name = "anthropic"
 
 
+@needs("GEMINI_API_KEY")
+class TestGemini(Live):
+    __test__ = True
+    name = "gemini"
+
+
+@needs("MISTRAL_API_KEY")
+class TestMistral(Live):
+    __test__ = True
+    name = "mistral"
+
+
+@needs("AZURE_OPENAI_DEPLOYMENT")
+class TestAzure(Live):
+    """With a key and an endpoint in the usual variables, and a deployment of your own."""
+
+    __test__ = True
+    name = f"azure:{os.environ.get('AZURE_OPENAI_DEPLOYMENT', '')}"
+
+
+@needs("OLLAMA_MODEL")
+class TestOllama(Live):
+    """A model that the server of `OLLAMA_HOST` has; it must take tools."""
+
+    __test__ = True
+    name = f"ollama:{os.environ.get('OLLAMA_MODEL', '')}"
+
+
 @needs("DEEPSEEK_API_KEY")
 class TestDeepSeek(Live):
     __test__ = True
