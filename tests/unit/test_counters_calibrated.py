@@ -286,6 +286,10 @@ def _damaged() -> dict[str, bytes]:
         "short": msgspec.json.encode({**state, "models": {"gpt-5": [line[0], line[1][:-1], line[2]]}}),
         "words": msgspec.json.encode({**state, "models": {"gpt-5": [line[0], ["x"] * 11, line[2]]}}),
         "no spread": msgspec.json.encode({**state, "models": {"gpt-5": [9, line[1], [-1.0] * len(line[2])]}}),
+        "deep": b'{"version": 1, "anything": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "no two that hang together so": msgspec.json.encode(
+            {**state, "models": {"gpt-5": [9, line[1], [value or 1e300 for value in line[2]]]}}
+        ),
         "infinite": counter.state().replace(str(line[1][0]).encode(), b"1e999", 1),
     }
 
@@ -303,6 +307,27 @@ def test_a_damaged_or_newer_state_is_left_with_a_line_in_the_log(
     assert len(caplog.records) == 1
 
 
+def test_families_that_are_none_are_not_taken_over() -> None:
+    """What was restored is saved again: a state must not grow by what nobody knows."""
+    counter = CalibratedCounter(model="gpt-5")
+    taught(counter, 1.4, times=3)
+    state = msgspec.json.decode(counter.state())
+    line = state["families"]["openai"]
+    state["families"] |= {f"family {number}": line for number in range(1_000)}
+    restored = CalibratedCounter()
+    assert restored.restore(msgspec.json.encode(state))
+    assert restored.state() == counter.state()
+
+
+def test_what_one_has_learned_oneself_is_not_lost_for_what_others_know() -> None:
+    others, own = CalibratedCounter(models_kept=4), CalibratedCounter(model="gpt-5", models_kept=4)
+    for number in range(4):
+        taught(others.for_model(f"other-{number}"), 1.0, times=1)
+    taught(own, 1.4, times=9)
+    assert own.restore(others.state())
+    assert own.models == ("other-1", "other-2", "other-3", "gpt-5")
+
+
 def test_a_state_with_mad_numbers_breaks_no_promise() -> None:
     counter = CalibratedCounter(model="gpt-5")
     taught(counter, 1.4, times=3)
@@ -313,7 +338,7 @@ def test_a_state_with_mad_numbers_breaks_no_promise() -> None:
     assert counter.count_text(SENTENCE) >= 1
     crossed = [value if value > 0 else -1e9 for value in half]
     state["models"]["gpt-5"] = [reports + 2, worths, crossed]
-    assert counter.restore(msgspec.json.encode(state))
+    assert not counter.restore(msgspec.json.encode(state))
     taught(counter, 1.0, times=5)
     counts = [counter.count_text(SENTENCE * size) for size in range(5)]
     assert counts == sorted(set(counts))

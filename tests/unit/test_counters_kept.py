@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gnomon.counters._kept import Kept
 from gnomon.counters._measure import NOTHING, Columns, measure
-from gnomon.types.messages import Image, Message
+from gnomon.types.messages import Image, Message, Thinking
 
 
 class Counting:
@@ -87,6 +87,12 @@ def test_large_things_are_not_held_for_long() -> None:
         kept.total([Message.user(Image(data=bytes(400_000)))])
         kept.total([Message.user("x" * 400_000)])
         assert len(kept) <= 12
+
+
+def test_what_is_large_and_has_no_text_is_not_held_for_long_either() -> None:
+    address = "data:image/png;base64," + "A" * 100_000
+    for part in (Image(url=address), Thinking(text="x", signature="S" * 100_000)):
+        assert measure((Message.assistant(part),), "gpt-4o").held >= 100_000
 
 
 def test_nothing_is_nothing() -> None:

@@ -146,3 +146,16 @@ def test_a_file_counts_by_its_pages_its_text_or_its_bytes() -> None:
 )
 def test_a_model_is_known_by_its_name_wherever_it_is_served_from(model: str, family: str) -> None:
     assert family_of(model).name == family
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-5", "gpt-5-mini", "claude-opus-5", "gemini-1.5-pro", "gemini-2.0-flash", "x"]
+)
+@pytest.mark.parametrize("size", [(2**32 - 1, 2**32 - 1), (2**32 - 1, 1), (1, 2**32 - 1)])
+def test_a_header_that_lies_costs_no_more_than_a_large_image(model: str, size: tuple[int, int]) -> None:
+    assert 1 <= image_tokens(model, size) < 20_000
+
+
+def test_a_sound_whose_header_lies_of_its_rate_is_counted_by_its_bytes() -> None:
+    lying = b"RIFF\0\0\0\0WAVEfmt " + b"\0" * 12 + b"\xff" * 4 + b"\0" * 160_000
+    assert audio_tokens(Audio(data=lying)) == audio_tokens(Audio(data=b"\0" * len(lying)))

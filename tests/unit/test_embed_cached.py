@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -288,6 +290,15 @@ async def test_a_bad_text_of_somebody_elses_is_no_reason_to_fail() -> None:
     assert sorted(inner.calls[1:]) == [("a",), ("b",)]
 
 
+async def test_after_a_bad_text_of_somebody_elses_the_rest_is_asked_for_once() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    calls = [cached.embed(["bad", "a"]), *(cached.embed(["a"]) for _ in range(9))]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [BadRequest, *[Embeddings] * 9]
+    assert inner.calls == [("bad", "a"), ("a",)]
+
+
 async def test_a_failure_of_a_call_that_was_joined_is_the_error_also_while_ones_own_goes_on() -> None:
     class Fails(Counting):
         async def embed(self, request: EmbeddingRequest | Sequence[str]) -> Embeddings:
@@ -402,6 +413,36 @@ async def test_the_file_may_be_used_again_after_it_was_closed(tmp_path: Path) ->
     assert inner.closed == 4
 
 
+async def test_closing_in_the_middle_of_calls_harms_none_of_them(tmp_path: Path) -> None:
+    """A connection that one thread closes while another uses it takes the whole process along."""
+    cached = CachedEmbedder(Counting(), path=tmp_path / "cache.db", most_entries=1)
+
+    async def asking(name: int) -> None:
+        for at in range(20):
+            await cached.embed([f"{name} {at} {n}" for n in range(5)])
+
+    async def closing() -> None:
+        for _ in range(40):
+            await cached.close()
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(asking(name) for name in range(4)), closing(), closing())
+    await cached.close()
+    assert sound(tmp_path / "cache.db")
+
+
+async def test_a_close_that_is_cancelled_closes_all_the_same(tmp_path: Path) -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, path=tmp_path / "cache.db")
+    await cached.embed("a")
+    closing = asyncio.ensure_future(cached.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert inner.closed == 1
+    assert await embedded(tmp_path / "cache.db", ["a"]) == []
+
+
 def damaged(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
@@ -429,6 +470,19 @@ def text(path: Path) -> None:
     path.write_text("Dear diary, today I learned about databases. " * 50)
 
 
+def without_its_size(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("DELETE FROM size")
+        file.execute("DELETE FROM vectors")
+    file.close()
+
+
+def of_words(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE vectors SET vector = 'none'")
+    file.close()
+
+
 def a_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -442,6 +496,8 @@ def a_folder(path: Path) -> None:
         (of_something_else, "the SQLite file of something else"),
         (newer, "a newer Gnomon made it"),
         (text, "no SQLite file"),
+        (without_its_size, "does not say how many vectors it holds"),
+        (of_words, "a vector is none"),
         (a_folder, "unable to open"),
     ],
 )
@@ -477,6 +533,24 @@ async def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> No
     with pytest.raises(InvalidInput, match="cannot be used as a cache of embeddings"):
         await cached.embed("a")
     await cached.close()
+
+
+async def test_a_path_that_is_none_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="null byte"):
+        await CachedEmbedder(Counting(), path=f"{tmp_path}/a\0b").embed("a")
+    with pytest.raises(ConfigError, match="path is the name of a file, not 5"):
+        registry.embedder("cached:hashed", {"path": 5})
+
+
+async def test_what_is_there_is_read_at_once_while_somebody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    await embedded(path, ["a"])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    assert await embedded(path, ["a"]) == []
+    assert time.monotonic() - begun < 2.0
+    other.close()
 
 
 async def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
@@ -571,6 +645,71 @@ async def test_several_processes_use_one_file_at_the_same_time(tmp_path: Path) -
     assert sound(path)
 
 
+async def test_a_file_that_another_process_makes_at_the_same_moment_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sees nothing of it, or all, and never tables that seem to be somebody else's."""
+    path = tmp_path / "cache.db"
+    connect = sqlite3.connect
+    seen: list[str] = []
+
+    def meanwhile(statement: str) -> None:
+        seen.append(statement)
+        if seen.count("PRAGMA user_version") != 1 or statement != "PRAGMA user_version":
+            return
+        other = connect(path, timeout=0, isolation_level=None)
+        with suppress(sqlite3.OperationalError):  # whoever looks at it now holds it still
+            for made in ("BEGIN IMMEDIATE", *_cache_file._TABLES, "COMMIT"):
+                other.execute(made)
+        other.close()
+
+    def watched(*arguments: Any, **settings: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **settings)
+        connection.set_trace_callback(meanwhile)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    assert await embedded(path, ["a"]) == ["a"]
+    assert "PRAGMA user_version" in seen
+    assert await embedded(path, ["a"]) == []
+
+
+FORKING = """
+import asyncio, os, sys
+sys.path[:0] = {paths!r}
+from test_embed_cached import Counting
+from gnomon.embedders.cached import CachedEmbedder
+
+cached = CachedEmbedder(Counting(), path=sys.argv[1], most_entries=1)
+
+async def asked(*texts):
+    answer = await asyncio.wait_for(cached.embed(texts), 10)
+    assert len(answer.vectors) == len(texts)
+
+asyncio.run(asked("a"))
+if (forked := os.fork()) == 0:
+    failed = 1
+    try:
+        asyncio.run(asked("b", "a"))
+        asyncio.run(cached.close())
+        failed = 0
+    finally:
+        os._exit(failed)
+assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
+asyncio.run(asked("a", "b"))
+asyncio.run(cached.close())
+"""
+
+
+def test_a_process_that_was_forked_off_opens_the_file_anew(tmp_path: Path) -> None:
+    """The thread that has it open is not in the new process: whoever waits for that waits for ever."""
+    code = FORKING.format(paths=[path for path in sys.path if path])
+    command = [sys.executable, "-c", code, str(tmp_path / "cache.db")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert sound(tmp_path / "cache.db")
+
+
 def sound(path: Path) -> bool:
     """Whether the file is whole, and its own count of entries right."""
     file = sqlite3.connect(path)
@@ -625,8 +764,7 @@ async def test_a_file_that_may_only_be_read_is_read(tmp_path: Path, caplog: pyte
     cached = CachedEmbedder(inner, path=path)
     await cached.embed("a")
     assert cached._file is not None
-    file = cached._file
-    await file._in_thread(lambda: file._connection.execute("PRAGMA query_only = ON"))  # type: ignore[union-attr]
+    await cached._file._in_thread(lambda file: file._connection.execute("PRAGMA query_only = ON"))  # type: ignore[union-attr]
     with caplog.at_level(logging.WARNING):
         for texts in (["b"], ["c"], ["d"]):
             await cached.embed(texts)

@@ -222,3 +222,9 @@ async def test_a_complaint_is_an_error_under_any_status() -> None:
     for status in (200, 500):
         with pytest.raises(Overloaded, match="llama runner"):
             await answered({"error": "llama runner process has terminated"}, status)
+
+
+def test_vectors_of_two_servers_are_kept_apart() -> None:
+    """`ollama create` gives any model any name."""
+    servers = [OllamaEmbedder(base_url=f"http://gpu{number}:11434").space for number in (1, 2)]
+    assert len({*servers, OllamaEmbedder(base_url="http://gpu1:11434", options={"num_ctx": 9}).space}) == 3

@@ -159,6 +159,9 @@ async def test_a_server_may_leave_out_the_places_the_model_and_the_usage() -> No
         ({"data": [item(0, "AAA="), item(1, "AAA=")]}, "not a multiple"),
         ({"data": [item(0, "é"), item(1, "é")]}, "ASCII"),
         ({"data": [item(0, [None]), item(1, [None])]}, "cannot be read"),
+        ({"data": [item(0, packed(float("nan"))), item(1, [1.0])]}, "what is no number"),
+        ({"data": [item(0, packed(float("-inf"))), item(1, [1.0])]}, "what is no number"),
+        ({"data": [item(0, [1e300]), item(1, [1.0])]}, "what is no number"),
         ({"object": "list"}, "2 vectors were asked for, and 0 came"),
         (b"<html>hello</html>", "cannot be read"),
         (b"", "cannot be read"),
@@ -169,6 +172,22 @@ async def test_an_answer_that_is_none_is_a_bad_reply(reply: object, words: str) 
     with pytest.raises(BadReply, match=words) as caught:
         await answered(reply)
     assert caught.value.vendor == "openai"
+
+
+async def test_tokens_below_nothing_were_not_reported() -> None:
+    reply = {"data": [item(0, [1.0])], "usage": {"prompt_tokens": -5}}
+    assert (await answered(reply, ["a"])).usage == Usage()
+
+
+@pytest.mark.parametrize("settings", [{"extra": {"user": "\ud800"}}, {"model": "\ud800"}])
+async def test_a_setting_that_cannot_be_sent_is_a_bad_request(settings: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="a setting cannot be sent"):
+        await answered({}, **settings)
+
+
+async def test_a_bare_string_in_a_request_is_one_text() -> None:
+    request = EmbeddingRequest("word")  # type: ignore[arg-type]
+    assert len((await answered({"data": [item(0, [1.0])]}, request)).vectors) == 1
 
 
 async def test_vectors_of_another_length_than_was_asked_for_are_not_taken() -> None:

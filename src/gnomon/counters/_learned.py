@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from math import isfinite, sqrt
 from threading import Lock
 
 import msgspec
 
 from gnomon.counters._fit import Features, Fit, begun, start
-from gnomon.counters._vendors import family_of
+from gnomon.counters._vendors import FAMILIES, family_of
 
 __all__ = ["VERSION", "Learned", "NotReadable"]
 
@@ -20,6 +20,9 @@ VERSION = 1
 
 _WIDEST = 1e6
 """No family is as unsure of anything."""
+
+_ROUNDED, _TINY = 1.001, 1e-6
+"""What writing a state with few digits may have added."""
 
 
 class NotReadable(ValueError):
@@ -90,17 +93,21 @@ class Learned:
         """Take over what others have learned, where they know more. `NotReadable` leaves all as it was."""
         read = _decoded(state)
         models = {name: _fit(line) for name, line in read.models.items()}
-        families = {name: _fit(line) for name, line in read.families.items()}
+        families = {name: _fit(line) for name, line in read.families.items() if name in FAMILIES}
         with self._lock:
-            _take_over(self._models, models)
-            _take_over(self._families, families)
+            # Ours at the end: where there are too many, those of others go first.
+            self._models = OrderedDict(_joined(models, self._models))
+            self._families = _joined(families, self._families)
             self._drop()
 
 
-def _take_over(ours: dict[str, Fit], theirs: dict[str, Fit]) -> None:
-    for name, fit in theirs.items():
-        if name not in ours or ours[name].reports < fit.reports:
-            ours[name] = fit
+def _joined(theirs: dict[str, Fit], ours: Mapping[str, Fit]) -> dict[str, Fit]:
+    """Of what both know, the one with more reports."""
+    joined = {name: fit for name, fit in theirs.items() if name not in ours}
+    for name, fit in ours.items():
+        other = theirs.get(name, fit)
+        joined[name] = other if fit.reports < other.reports else fit
+    return joined
 
 
 def _decoded(state: bytes) -> _State:
@@ -109,7 +116,7 @@ def _decoded(state: bytes) -> _State:
         if version != VERSION:
             raise NotReadable(f"it is of version {version}, and this is version {VERSION}")
         return msgspec.json.decode(state, type=_State)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotReadable(str(error)) from error
 
 
@@ -130,10 +137,19 @@ def _fit(line: _Line) -> Fit:
         raise NotReadable("it holds what is no number")
     rows = [line.half[at * (at + 1) // 2 : (at + 1) * (at + 2) // 2] for at in range(size)]
     spread = tuple(tuple(rows[max(a, b)][min(a, b)] for b in range(size)) for a in range(size))
-    if not all(map(_is_sound, spread, range(size))):
+    if not _is_sound(spread):
         raise NotReadable("it holds a spread that is none")
     return Fit(worths=tuple(line.worths), spread=spread, reports=line.reports).bounded()
 
 
-def _is_sound(row: Sequence[float], at: int) -> bool:
-    return 0 <= row[at] <= _WIDEST
+def _is_sound(spread: Sequence[Sequence[float]]) -> bool:
+    """No two worths hang together more closely than each with itself."""
+    own = [row[at] for at, row in enumerate(spread)]
+    if not all(0 <= one <= _WIDEST for one in own):
+        return False
+    doubts = [sqrt(one) for one in own]
+    return all(
+        abs(shared) <= doubts[a] * doubts[b] * _ROUNDED + _TINY
+        for a, row in enumerate(spread)
+        for b, shared in enumerate(row)
+    )

@@ -90,7 +90,14 @@ def _json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
+        return _printed(value)
+
+
+def _printed(value: object) -> str:
+    try:
         return repr(value)
+    except Exception:  # noqa: BLE001 - a foreign object may do anything, and one may be too deep to print
+        return type(value).__name__
 
 
 def _weights(text: str) -> tuple[int, int]:
@@ -113,19 +120,25 @@ def _other_part(part: Part, model: str, texts: list[str]) -> Columns:
     match part:
         case Thinking():
             texts.append(part.text)
-            return Columns(0 if part.text else _sealed(part) * UNIT, 0, 0, 0, 0)
+            held = len(part.signature or "") + len(part.redacted or "")
+            return Columns(0 if part.text else _sealed(part) * UNIT, 0, 0, 0, held)
         case Image():
-            return Columns(0, 0, image_part_tokens(part, model), 0, len(part.data or b""))
+            return Columns(0, 0, image_part_tokens(part, model), 0, _held(part))
         case Audio():
-            return Columns(audio_tokens(part) * UNIT, 0, 0, 0, len(part.data or b""))
+            return Columns(audio_tokens(part) * UNIT, 0, 0, 0, _held(part))
         case File():
             texts.append(part.name or "")
-            return Columns(file_tokens(part) * UNIT, 0, 0, 0, len(part.data or b""))
+            return Columns(file_tokens(part) * UNIT, 0, 0, 0, _held(part))
         case UnknownPart():  # the vendor's own, which goes back as it came
             texts += (part.kind, _json(part.data))
             return NOTHING
         case _:  # inside of a result, where a call or another result has no place
             return measure((Message("tool", (part,)),), model)
+
+
+def _held(part: Image | Audio | File) -> int:
+    """An address may hold all that it is the address of."""
+    return len(part.data or part.url or "")
 
 
 def _sealed(part: Thinking) -> int:

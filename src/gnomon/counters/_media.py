@@ -14,6 +14,7 @@ __all__ = ["audio_tokens", "file_tokens", "image_part_tokens"]
 
 _TOKENS_A_SECOND = 32
 _BYTES_A_SECOND = 16_000  # of MP3 at 128 kbit/s, where no header tells
+_MOST_BYTES_A_SECOND = 192_000 * 8 * 4  # of sound that anybody records; a header that says more lies
 _UNSEEN_AUDIO = 32 * 30  # half a minute, of what is not here
 _PDF_PAGE = 1_500  # the vendors say 1,500 to 3,000 for text and picture together
 _UNSEEN_FILE = 1_500
@@ -46,6 +47,7 @@ def audio_tokens(part: Audio) -> int:
     if data is None:
         return _UNSEEN_AUDIO
     rate = int.from_bytes(data[28:32], "little") if data[:4] == b"RIFF" and data[8:12] == b"WAVE" else 0
+    rate = rate if rate <= _MOST_BYTES_A_SECOND else 0
     return max(1, len(data) * _TOKENS_A_SECOND // max(rate, _BYTES_A_SECOND))
 
 

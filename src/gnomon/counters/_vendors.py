@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon.counters._pixels import Size
 
-__all__ = ["GENERAL", "Family", "Worth", "family_of", "image_tokens"]
+__all__ = ["FAMILIES", "GENERAL", "Family", "Worth", "family_of", "image_tokens"]
 
 _Rule: TypeAlias = Literal["tiles", "patches", "area", "crops", "fixed"]
 
@@ -137,6 +137,9 @@ _UNSEEN: Size = (1024, 1024)
 """An image that is not here, or cannot be read, is taken to be of this size."""
 
 
+FAMILIES = frozenset({GENERAL.name, *(family.name for family in _FAMILIES)})
+"""Their names."""
+
 _STARTS = {start: family for family in _FAMILIES for start in family.starts}
 _NAME = re.compile(rf"(?<![a-z0-9])(?:{'|'.join(sorted(_STARTS, key=len, reverse=True))})")
 
@@ -188,8 +191,13 @@ def _patches(width: int, height: int, most: float) -> float:
 
 
 def _crops(width: int, height: int) -> int:
-    """Small images once; others in pieces of two thirds of their short side, and once as a whole."""
+    """Small images once; others in pieces of two thirds of their short side, and once as a whole.
+
+    Larger ones are first made to fit 3072 pixels.
+    """
     if width <= 384 and height <= 384:
         return 1
+    shrink = min(1.0, 3072 / max(width, height))
+    width, height = max(1, round(width * shrink)), max(1, round(height * shrink))
     side = min(768.0, max(256.0, min(width, height) / 1.5))
     return ceil(width / side) * ceil(height / side) + 1

@@ -119,11 +119,12 @@ class CalibratedCounter:
         """This one or another, which remembers what it has measured as this one does."""
         if model == self.model:
             return self
-        if model not in self._others:
+        other = self._others.get(model)
+        if other is None:
             if len(self._others) >= _OTHERS_KEPT:
                 self._others.clear()
-            self._others[model] = self.for_model(model)
-        return self._others[model]
+            other = self._others[model] = self.for_model(model)
+        return other
 
     # --- learning -------------------------------------------------------------------
 
@@ -197,5 +198,5 @@ def _reported(usage: Usage) -> int | None:
 def _as_bytes(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return b""

@@ -83,4 +83,11 @@ def _size(value: object) -> int:
     try:
         return len(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError):
+        return _printed_size(value)
+
+
+def _printed_size(value: object) -> int:
+    try:
         return len(repr(value))
+    except Exception:  # noqa: BLE001 - a foreign object may do anything, and one may be too deep to print
+        return len(type(value).__name__)

@@ -60,7 +60,12 @@ class Flights:
         own = [self._started(fresh, fly, under_way)] if fresh else []
         flights = [*own, *joined.values()]
         await self._wait_for(flights, wanted, under_way)
-        return [await _result(flight, wanted, fly) for flight in flights]
+        # Where one failed for a text of somebody else's, ours are asked for again, still once for all.
+        again = {
+            key: text for flight in flights if _is_theirs(flight, wanted) for key, text in _of(flight, wanted)
+        }
+        done = [flight.task.result() for flight in flights if not _is_theirs(flight, wanted)]
+        return [*done, *(await self.landed(again, fly) if again else [])]
 
     def _started(self, wanted: Wanted, fly: Fly, under_way: dict[bytes, _Flight]) -> _Flight:
         flight = _Flight(wanted, asyncio.get_running_loop().create_task(fly(wanted)))
@@ -109,8 +114,5 @@ def _is_theirs(flight: _Flight, wanted: Wanted) -> bool:
     return is_about_texts and bool(flight.wanted.keys() - wanted.keys())
 
 
-async def _result(flight: _Flight, wanted: Wanted, fly: Fly) -> Landed:
-    """What came of it. Where it failed for a text of somebody else's, ours are asked for by themselves."""
-    if _is_theirs(flight, wanted):
-        return await fly({key: text for key, text in wanted.items() if key in flight.wanted})
-    return flight.task.result()
+def _of(flight: _Flight, wanted: Wanted) -> list[tuple[bytes, str]]:
+    return [(key, text) for key, text in wanted.items() if key in flight.wanted]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TypeVar
 
 import msgspec
@@ -128,10 +129,9 @@ class ServiceEmbedder(ABC):
         try:
             return msgspec.json.encode({**self._body(texts, model), **self._extra})
         except UnicodeEncodeError:
-            at = next(at for at, text in zip(place, texts, strict=True) if not _is_unicode(text))
-            raise BadRequest(
-                f"text {at} cannot be sent: it holds half a character", vendor=self.name
-            ) from None
+            broken = [f"text {at}" for at, text in zip(place, texts, strict=True) if not _is_unicode(text)]
+            what = broken[0] if broken else "a setting"
+            raise BadRequest(f"{what} cannot be sent: it holds half a character", vendor=self.name) from None
 
     def _expect_fitting(self, vectors: Sequence[Vector], count: int) -> None:
         if len(vectors) != count:
@@ -141,6 +141,8 @@ class ServiceEmbedder(ABC):
             raise ValueError(f"its vectors have {' and '.join(map(str, lengths))} numbers")
         if self.dimensions not in (None, *lengths):
             raise ValueError(f"vectors of {self.dimensions} numbers were asked for, and {lengths[0]} came")
+        if not all(isfinite(sum(vector)) for vector in vectors):  # one that is not makes the sum so
+            raise ValueError("its vectors hold what is no number, or one without end")
 
     def _joined(self, answers: Sequence[Embeddings], model: str) -> Embeddings:
         """One answer; the caller cannot tell of how many parts it is made."""
@@ -160,7 +162,8 @@ def read_said(reply: Reply, body: bytes, kind: type[_S]) -> _S:
 
 
 def tokens_read(count: int | None) -> Usage:
-    return Usage(input_tokens=count)
+    """What is below nothing was not reported."""
+    return Usage(input_tokens=count if count is not None and count >= 0 else None)
 
 
 def _is_too_much(error: ProviderError) -> bool:

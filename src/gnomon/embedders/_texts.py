@@ -14,9 +14,10 @@ __all__ = ["asked", "expect_no_empty_text"]
 def asked(request: EmbeddingRequest | Sequence[str], *, vendor: str, model: str) -> EmbeddingRequest:
     """The request, with the model that it means. A bare string is one text, not its characters."""
     if isinstance(request, EmbeddingRequest):
-        texts, named = request.texts, request.model or model
+        given, named = cast("Sequence[str]", request.texts), request.model or model
     else:
-        texts, named = (request,) if isinstance(request, str) else tuple(request), model
+        given, named = request, model
+    texts = (given,) if isinstance(given, str) else tuple(given)
     for at, text in enumerate(cast("Sequence[object]", texts)):
         if not isinstance(text, str):
             raise BadRequest(f"text {at} is no text but {type(text).__name__}", vendor=vendor)

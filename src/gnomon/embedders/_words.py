@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 from gnomon.embedders._frequent import FREQUENT
 
-__all__ = ["grams_of", "prior", "tokens_of"]
+__all__ = ["LONGEST_WORD", "grams_of", "prior", "tokens_of"]
 
 # Thai, Lao, Burmese, Khmer, kana, Han and Hangul: words are not set apart, or are short and carry endings.
 _DENSE = (
@@ -22,7 +22,11 @@ _RUN = re.compile(f"([{_DENSE}]+)|([^{_DENSE}{_BETWEEN}]+)")
 _DENSE_RUN = re.compile(f"[{_DENSE}]+")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _HIRAGANA = re.compile("[\u3040-\u309f]+")
-_LONGEST_WORD = 64
+LONGEST_WORD = 64
+
+# Marks are put in order by moving each past all that stand before it, in Python too: a run of a million
+# would take a quarter of an hour. So in pieces, which end before a space where there is one.
+_NORMALIZED = re.compile(r".{1,2000}(?=\s|\Z)|.{1,2000}", re.DOTALL)
 
 
 def tokens_of(text: str) -> Iterator[str]:
@@ -43,6 +47,10 @@ def _folded(text: str) -> str:
     """Without case, accents and the many forms of one character."""
     if text.isascii():
         return text.casefold()
+    return "".join(map(_normalized, _NORMALIZED.findall(text)))
+
+
+def _normalized(text: str) -> str:
     return normalize("NFC", _ACCENTS.sub("", normalize("NFKD", text).casefold()))
 
 
@@ -56,7 +64,7 @@ def grams_of(token: str) -> list[str]:
     """The pieces that a word shares with its relatives: `walk` with `walked` and `walking`."""
     if len(token) < 3 or _DENSE_RUN.fullmatch(token):
         return []
-    held = f"<{token[:_LONGEST_WORD]}>"
+    held = f"<{token[:LONGEST_WORD]}>"
     return [held[start : start + size] for size in (3, 4, 5) for start in range(len(held) - size + 1)]
 
 

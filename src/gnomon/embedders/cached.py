@@ -84,9 +84,11 @@ class CachedEmbedder:
         return Embeddings(vectors=tuple(vectors[key] for key in keys), model=model, usage=usage)
 
     async def close(self) -> None:
-        if self._file is not None:
-            await self._file.close()
-        await self._embedder.close()
+        try:
+            if self._file is not None:
+                await self._file.close()
+        finally:
+            await self._embedder.close()
 
     async def _found(self, texts: Wanted, model: str) -> tuple[dict[bytes, bytes], Usage]:
         found = self._recent.get(texts)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from math import fsum, log, sqrt
 from struct import pack
 from typing import NamedTuple, Self
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from gnomon.embedders._batches import above_zero
 from gnomon.embedders._frequent import FREQUENT
 from gnomon.embedders._texts import asked
-from gnomon.embedders._words import grams_of, prior, tokens_of
+from gnomon.embedders._words import LONGEST_WORD, grams_of, prior, tokens_of
 from gnomon.errors import ConfigError, ModelNotFound
 from gnomon.types.documents import EmbeddingRequest, Embeddings, Vector
 
@@ -27,12 +28,15 @@ __all__ = ["HashedEmbedder"]
 
 _VERSION = "v1"
 _DIMENSIONS = 512
+_MOST_DIMENSIONS = 999_999
 _MODEL = re.compile(rf"{_VERSION}-(\d{{1,6}})")
 
 _PIECE = 0x9E3779B9  # keeps a piece and a word of the same letters apart
 _LEAST = 0.02
 _GRAMS = 1.2
 """What the pieces of a word weigh together, beside the word itself, which weighs one; measured."""
+_TOKENS_AT_ONCE = 4_096
+"""Of one text, so that its pieces are not all in memory together."""
 _SLICE_CHARACTERS = 200_000
 _INLINE_CHARACTERS = 20_000
 
@@ -90,16 +94,22 @@ class HashedEmbedder:
         counts = Counter(tokens_of(text))
         if not counts:
             return (0.0,) * self.dimensions
-        features = [_features(token) for token in counts]
+        sums = numpy.zeros(self.dimensions)
+        given = iter(counts.items())
+        while some := list(islice(given, _TOKENS_AT_ONCE)):
+            sums += self._sums(some)
+        return _of_length_one(sums)
+
+    def _sums(self, counts: Sequence[tuple[str, int]]) -> NDArray[numpy.float64]:
+        features = [_features_of(token) for token, _ in counts]
         # Roots, not logarithms: those are the same on every machine, to the last bit.
-        strengths = [self._weights.of(token) * sqrt(count) for token, count in counts.items()]
+        strengths = [self._weights.of(token) * sqrt(count) for token, count in counts]
         lengths = [len(feature.hashes) for feature in features]
         hashes = numpy.concatenate([feature.hashes for feature in features])
         weights = numpy.concatenate([feature.weights for feature in features])
         signed = numpy.where(hashes >> numpy.uint64(63), weights, -weights) * numpy.repeat(strengths, lengths)
         places = (hashes % numpy.uint64(self.dimensions)).astype(numpy.int64)
-        sums = numpy.bincount(places, signed, self.dimensions).astype(numpy.float64)
-        return _of_length_one(sums)
+        return numpy.bincount(places, signed, self.dimensions).astype(numpy.float64)
 
 
 def _of_length_one(sums: NDArray[numpy.float64]) -> Vector:
@@ -127,6 +137,10 @@ def _agreed(model: str | None, dimensions: int | None) -> int:
         raise ConfigError(f"model {model!r} of embedder 'hashed' is not known", hint="write v1-512, or none")
     if named and dimensions not in (None, int(named[1])):
         raise ConfigError(f"model {model!r} of embedder 'hashed' has not {dimensions} dimensions")
+    if dimensions is not None and dimensions > _MOST_DIMENSIONS:
+        raise ConfigError(
+            f"embedder 'hashed' has at most {_MOST_DIMENSIONS:,} dimensions, not {dimensions:,}"
+        )
     return int(named[1]) if named else dimensions or _DIMENSIONS
 
 
@@ -138,7 +152,16 @@ class _Features(NamedTuple):
     weights: NDArray[numpy.float64]
 
 
+def _features_of(token: str) -> _Features:
+    """Kept for words; what is longer is none, will hardly come again, and may be of any size."""
+    return _kept_features(token) if len(token) <= LONGEST_WORD else _features(token)
+
+
 @lru_cache(maxsize=16_384)
+def _kept_features(token: str) -> _Features:
+    return _features(token)
+
+
 def _features(token: str) -> _Features:
     """The word itself, and its pieces."""
     grams = grams_of(token)

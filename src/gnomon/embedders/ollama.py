@@ -93,7 +93,8 @@ class OllamaEmbedder(ServiceEmbedder):
     def space(self) -> str:
         """What tells its vectors from others of the same name and model, for whoever keeps them."""
         added = {**self._options, **self._extra}
-        return msgspec.json.encode(added, order="sorted").decode() if added else ""
+        # A name is what each server makes of it: `ollama create` gives any model any name.
+        return self._http.base_url + (msgspec.json.encode(added, order="sorted").decode() if added else "")
 
     def _body(self, texts: Sequence[str], model: str) -> dict[str, object]:
         given = {

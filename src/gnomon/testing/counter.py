@@ -241,6 +241,21 @@ class TokenCounterContract(Contract[TokenCounter]):
             after = counter.count_text(SENTENCE * 40)
         expect("whether the count has risen", True, after > before)
 
+    async def test_what_was_learned_is_shared_with_a_counter_for_another_model(self) -> None:
+        """It learns with the others, whichever of them is told."""
+        asked = Request(messages=(Message.user(SENTENCE * 40),), model="model-of-the-suite")
+        async with self.open() as counter:
+            if not isinstance(counter, SupportsLearning):
+                skip(self, "SupportsLearning")
+            other = counter.for_model("model-of-the-suite")
+            expect("whether it is a counter that learns", True, _learns(other))
+            before = counter.count_request(asked)
+            expect("the count of one for the model", before, other.count_request(asked))
+            for _ in range(STEPS):
+                other.observe(asked, answer_with(Usage(input_tokens=before * 2), model=None))
+            after = counter.count_request(asked)
+        expect("whether the count has risen", True, after > before)
+
     async def test_a_report_that_says_nothing_teaches_nothing(self) -> None:
         """Usage that is missing, or was estimated, is no report."""
         asked = Request(messages=(Message.user(SENTENCE * 40),))
@@ -252,6 +267,10 @@ class TokenCounterContract(Contract[TokenCounter]):
                 for _ in range(STEPS):
                     counter.observe(asked, answer_with(usage, model=None))
             expect("the count", before, counter.count_text(SENTENCE))
+
+
+def _learns(counter: object) -> bool:
+    return isinstance(counter, TokenCounter) and isinstance(counter, SupportsLearning)
 
 
 def _expect_rising(what: str, counts: list[int]) -> None:
