@@ -117,7 +117,7 @@ def _counter(given: object) -> Callable[[], TokenCounter]:
     if isinstance(given, str):
         registry.load("counters", given)
         return lambda: _made_counter(given)
-    if isinstance(given, TokenCounter):
+    if isinstance(given, TokenCounter) and not isinstance(given, type):
         return lambda: given
     raise TypeError(f"a counter is a name such as 'calibrated' or a TokenCounter, not {type(given).__name__}")
 

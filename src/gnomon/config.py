@@ -353,12 +353,14 @@ def _names_weights(model: object) -> bool:
 
     Any word can be the name of a file, so what is let through is named, not what is refused.
     """
-    if not isinstance(model, str):
-        return False
-    provider, _, weights = model.replace("/", ":", 1).partition(":")
-    if provider.strip() == "fallback":
-        return any(_names_weights(member.strip()) for member in weights.split(","))
-    return provider.strip() == "local" and weights.strip().lower() not in _NO_FILE
+    names = [model] if isinstance(model, str) else []
+    while names:  # not by recursion: how deep it goes is up to whoever wrote the file
+        provider, _, weights = names.pop().strip().replace("/", ":", 1).partition(":")
+        if provider.strip() == "fallback":
+            names += weights.split(",")
+        elif provider.strip() == "local" and weights.strip().lower() not in _NO_FILE:
+            return True
+    return False
 
 
 def _items(key: _Key, value: object, layer: _Layer) -> Iterable[tuple[str, object]]:

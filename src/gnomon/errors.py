@@ -196,7 +196,8 @@ class NotTrusted(ConfigError):
 class ProviderError(GnomonError):
     """A model service failed, or refused.
 
-    `spent` is what was used all the same: one `Usage` for each attempt that says so.
+    `spent` is what was used all the same: one `Spent` for each attempt that says so. A provider that
+    falls back on others sets it, for what it has not said by an `AttemptDiscarded`.
     """
 
     code = "provider"

@@ -139,7 +139,10 @@ class Stream(PullStream[StreamEvent]):
                 yield event
             response = await self._completed(source, fold, final)
         except ProviderError as error:
-            error.spent = fold.spent(self._provider, self._model) + error.spent
+            # One that falls back on others knows better whose attempt the last one was.
+            error.spent = (
+                (*fold.discarded, *error.spent) if error.spent else fold.spent(self._provider, self._model)
+            )
             raise
         except (GnomonError, AssertionError):
             raise

@@ -94,6 +94,26 @@ async def test_what_was_reported_stays_as_it_is() -> None:
     assert turn.usage == Usage(input_tokens=7, output_tokens=2)
 
 
+async def test_a_failure_that_was_shown_and_not_reported_leaves_the_bill_unknown() -> None:
+    first = ScriptedProvider([says("Hel" * 20, usage=Usage()).failing(Overloaded("down"), after=2)], name="a")
+    agent = Agent(FallbackProvider(providers=[first, claude(says("Hello.", usage=USED))], retries=0))
+    turn = await agent.run("Hi")
+    assert turn.text == "Hello."
+    assert turn.cost is None
+
+
+async def test_who_answered_is_who_is_learned_about_behind_a_fallback() -> None:
+    from gnomon.counters.calibrated import CalibratedCounter
+
+    counter = CalibratedCounter()
+    first = claude(says("Hi.", usage=USED), fails(Overloaded("down")))
+    second = ScriptedProvider([says("Hi.", usage=USED)], name="openai", model="gpt-5")
+    agent = Agent(FallbackProvider(providers=[first, second], retries=0), counter=counter)
+    await agent.run("Hello")
+    await agent.run("Hello")
+    assert set(counter.models) == {"claude-opus-5-5", "gpt-5"}
+
+
 class Told:
     """A counter that says what it is told, and remembers what it was asked."""
 
@@ -134,6 +154,8 @@ async def test_a_counter_may_be_named_and_a_wrong_name_is_said_at_once() -> None
         Agent("demo", counter="estimatin")
     with pytest.raises(TypeError, match="a counter is"):
         Agent("demo", counter=7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a counter is"):
+        Agent("demo", counter=Told)  # type: ignore[arg-type]  # its class
 
 
 async def test_the_usual_counter_learns_from_what_is_reported() -> None:
@@ -180,6 +202,35 @@ def test_the_command_falls_back_with_the_settings_of_each(gnomon: Gnomon) -> Non
     assert told["answer"]
     assert "ollama:qwen3 failed (unreachable)" in told["warnings"][0]
     assert told["cost"] > 0
+
+
+def test_what_a_failed_attempt_said_does_not_stand_in_a_pipe(gnomon: Gnomon) -> None:
+    alone = gnomon("-m", "demo", "hello there")
+    ran = gnomon("-m", "fallback:demo:flaky,demo", "hello there")
+    assert b"starts again" in ran.stderr
+    assert ran.stdout.count(b"I was asked") == alone.stdout.count(b"I was asked") == 1
+
+
+def test_the_doctor_makes_the_members_with_their_own_settings_and_reads_the_models(gnomon: Gnomon) -> None:
+    config = Path(gnomon.env["XDG_CONFIG_HOME"]) / "gnomon" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(
+        '[providers.compatible]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[models."demo:*"]\ninput_price = "cheap"\noutput_price = 1\n'
+    )
+    told = json.loads(gnomon("doctor", "-m", "fallback:compatible:x,demo", "--output", "json").stdout)
+    assert told["model"]["problem"] is None
+    assert "demo:*" in told["config"]["problem"]
+
+
+def test_a_fallback_of_fallbacks_without_end_is_one_clear_line(gnomon: Gnomon) -> None:
+    project = gnomon.folder / ".gnomon" / "config.toml"
+    project.parent.mkdir(parents=True, exist_ok=True)
+    project.write_text(f'model = "{"fallback:" * 3000}demo"\n')
+    del gnomon.env["GNOMON_MODEL"]
+    ran = gnomon("hello")
+    assert ran.returncode == 2
+    assert b"internal" not in ran.stderr
 
 
 def test_a_project_that_is_not_trusted_names_no_weights_behind_a_fallback(gnomon: Gnomon) -> None:

@@ -69,8 +69,7 @@ def main(folder: str) -> int:
         sources=(f"genai-prices {version('genai-prices')}", dist.replace("-", " ")),
         vendors=_vendors(json.loads(maps[0].read_text("utf-8"))),
     )
-    lines = msgspec.json.format(msgspec.json.encode(made, order="deterministic"), indent=0)
-    TARGET.write_bytes(_one_line_a_model(made) or lines)
+    TARGET.write_bytes(_one_line_a_model(made))
     counts = {name: (len(vendor.priced), len(vendor.limits)) for name, vendor in made.vendors.items()}
     print(f"wrote {TARGET.name}: {TARGET.stat().st_size:,} bytes, (priced, with limits) {counts}")
     return 0

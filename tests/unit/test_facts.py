@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from itertools import islice
 from random import Random
 from typing import Any
@@ -166,6 +166,47 @@ def test_what_a_user_sets_wins_over_the_snapshot() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "answered"),
+    [("openai:gpt-5", "gpt-5-2025-08-07"), ("azure:our-deployment", "gpt-4o-2024-08-06")],
+)
+def test_a_price_of_ones_own_holds_under_whatever_name_the_service_answers(asked: str, answered: str) -> None:
+    catalogue = Catalogue(
+        {
+            asked: {"input_price": 0.5, "output_price": 1},
+            f"{asked.partition(':')[0]}:*": {"input_price": 9, "output_price": 9},
+        }
+    )
+    response = Response(
+        message=Message.assistant("x"),
+        stop_reason="end_turn",
+        provider=asked.partition(":")[0],
+        model=answered,
+        usage=Usage(input_tokens=1_000_000, output_tokens=0),
+    )
+    assert catalogue.response_cost(response, asked, NOW) == Decimal("0.5")
+
+
+def test_what_is_set_for_a_model_by_name_is_stronger_than_what_is_set_for_many() -> None:
+    one, many = {"context_window": 1}, {"context_window": 2}
+    for overrides in (
+        {"openai:gpt-5": one, "openai:*": many},
+        {"openai:*": many, "openai:gpt-5": one},
+    ):
+        catalogue = Catalogue(overrides)
+        windows = [
+            catalogue.facts(name).context_window
+            for name in ("openai:gpt-5", "openai:gpt-5-2025-08-07", "openai:o3")
+        ]
+        assert windows == [1, 1, 2]
+
+
+@pytest.mark.parametrize("overrides", [{"demo": {"context_window": 5}}, {"demo:x": 5}, [1], {5: {}}])
+def test_what_would_hold_for_no_model_is_said_at_once(overrides: Any) -> None:
+    with pytest.raises(ConfigError):
+        Catalogue(overrides)
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"contextwindow": 5}, "contextwindow"),
@@ -196,6 +237,19 @@ def test_a_long_prompt_costs_more_for_all_of_its_tokens() -> None:
     ]
     per_million = [amount and amount.total * 1_000_000 for amount in amounts]
     assert per_million == [100, 2 * 101, 2 * 1000, 3 * 1001]
+
+
+def test_vectors_have_no_output_and_so_a_price_without_it() -> None:
+    bill = cost(Usage(input_tokens=1_000_000), "openai:text-embedding-3-small", NOW)
+    assert bill is not None
+    assert bill.total == Decimal("0.02")
+
+
+def test_a_bill_does_not_depend_on_how_exactly_somebody_else_counts() -> None:
+    usage = Usage(input_tokens=123_457, output_tokens=98_765)
+    plain = cost(usage, "openai:gpt-4o", NOW)
+    with localcontext(prec=3):
+        assert cost(usage, "openai:gpt-4o", NOW) == plain
 
 
 def test_a_price_holds_from_its_day_on_and_at_its_hours() -> None:

@@ -38,7 +38,7 @@ from gnomon.types.events import (
     UsageUpdate,
 )
 from gnomon.types.messages import Message
-from gnomon.types.requests import Request, Spent, Usage
+from gnomon.types.requests import Request, Response, Spent, Usage
 
 HELLO = Request(messages=(Message.user("Hello"),))
 USED = Usage(input_tokens=10, output_tokens=3)
@@ -212,6 +212,67 @@ async def test_when_all_fail_the_error_says_who_else_was_tried_and_what_was_spen
     assert sum(spent.input_tokens or 0 for spent in caught.value.spent) == 20
 
 
+async def test_what_the_last_one_used_is_put_down_to_it_and_not_to_the_fallback() -> None:
+    first = Played("first", (UsageUpdate(USED), busy()))
+    second = Played("second", (TextDelta(0, "He"), UsageUpdate(USED), busy()))
+    with pytest.raises(Overloaded) as caught:
+        await fallback(first, second, retries=0).complete(HELLO)
+    assert [(each.provider, each.input_tokens) for each in caught.value.spent] == [
+        ("first", 10),
+        ("second", 10),
+    ]
+
+
+async def test_what_a_shown_failure_used_is_unknown_when_nobody_reports_it_and_not_nothing() -> None:
+    first = Played("first", (TextDelta(0, "Hel"), busy()))
+    response = await fallback(first, script("second", says("Here.")), retries=0).complete(HELLO)
+    assert response.discarded == (Spent(provider="first", model="first-model"),)
+
+
+async def test_an_answer_that_comes_whole_is_an_answer() -> None:
+    whole = Response(message=Message.assistant("Hi"), stop_reason="end_turn", id="r1", usage=USED)
+    first = Played("first", (TextDelta(0, "Hel"), UsageUpdate(USED), busy()))
+    second = Played("second", (TextDelta(0, "Hi"), Done(whole)))
+    response = await fallback(first, second, retries=0).complete(HELLO)
+    assert (response.text, response.id, response.usage) == ("Hi", "r1", USED)
+    assert (response.provider, response.model) == ("second", "second-model")
+    assert [each.provider for each in response.discarded] == ["first"]
+
+
+async def test_a_fallback_inside_another_loses_nothing_and_counts_nothing_twice() -> None:
+    inner = fallback(
+        Played("a", (UsageUpdate(USED), busy())),
+        Played("b", (UsageUpdate(USED), TextDelta(0, "x"), busy())),
+        Played("c", (UsageUpdate(USED), TextDelta(0, "y"), busy())),
+        retries=0,
+    )
+    response = await fallback(inner, script("last", says("Here.")), retries=0).complete(HELLO)
+    assert response.text == "Here."
+    assert sorted(str(each.provider) for each in response.discarded) == ["a", "b", "c"]
+
+
+async def test_a_warning_is_given_once_however_often_the_answer_starts_again() -> None:
+    first = Played("first", (TextDelta(0, "a"), busy()), (TextDelta(0, "b"), busy()))
+    second = script("second", says("Here."))
+    request = Request(messages=HELLO.messages, model="x")
+    warnings = (await fallback(first, second, retries=1).complete(request)).warnings
+    assert len(warnings) == len(set(warnings)) == 2
+
+
+async def test_the_error_that_is_chosen_keeps_its_own_cause() -> None:
+    first, second = busy(), Unauthorized("no")
+    first.__cause__, second.__cause__ = OSError("of the first"), OSError("of the second")
+    with pytest.raises(Overloaded) as caught:
+        await fallback(Played("first", (first,)), Played("second", (second,)), retries=0).complete(HELLO)
+    assert str(caught.value.__cause__) == "of the first"
+
+
+async def test_any_number_of_retries_can_be_waited_for() -> None:
+    first = Played("first", *[(busy(),)] * 1100, (TextDelta(0, "Now."), Finish(stop_reason="end_turn")))
+    response = await fallback(first, retries=1100, failures=10_000).complete(HELLO)
+    assert response.text == "Now."
+
+
 async def test_a_conversation_that_is_too_long_for_one_is_told_as_that() -> None:
     first = script("first", fails(ContextTooLong("too long", vendor="first")))
     second = script("second", fails(busy()))
@@ -271,6 +332,7 @@ async def test_when_all_are_left_alone_the_error_says_when_to_come_back() -> Non
     with pytest.raises(Overloaded, match="left alone") as caught:
         await provider.complete(HELLO)
     assert caught.value.retry_after == pytest.approx(60, abs=5)
+    assert "first:first-model (overloaded: busy)" in str(caught.value)
     assert len(first.requests) == 1
 
 
@@ -333,6 +395,7 @@ async def test_a_model_string_names_the_members_and_their_models() -> None:
         lambda: registry.provider("fallback"),
         lambda: registry.provider("fallback:,"),
         lambda: registry.provider("fallback:no-such-provider"),
+        lambda: registry.provider("fallback:demo,fallback:demo"),
         lambda: registry.provider("fallback:demo", {"retries": -1}),
         lambda: registry.provider("fallback:demo", {"failures": 0}),
         lambda: registry.provider("fallback:demo", {"wait_s": float("nan")}),
@@ -344,21 +407,25 @@ def test_what_cannot_be_used_is_said_at_once(make: Callable[[], object]) -> None
         make()
 
 
+def enter(breaker: Breaker) -> int:
+    ticket = breaker.enter()
+    assert ticket is not None
+    return ticket
+
+
 def test_a_breaker_opens_half_opens_and_rests_longer_each_time() -> None:
     clock = FakeClock()
     breaker = Breaker(2, 10, clock.monotonic)
     for _ in range(2):
-        assert breaker.enter()
-        breaker.failed()
-    assert not breaker.enter()
+        breaker.failed(enter(breaker))
+    assert breaker.enter() is None
     clock.advance(10)
-    assert breaker.enter()
-    assert not breaker.enter(), "one probe at a time"
-    breaker.failed()
+    probe = enter(breaker)
+    assert breaker.enter() is None, "one probe at a time"
+    breaker.failed(probe)
     assert breaker.rests_for == 20
     clock.advance(20)
-    assert breaker.enter()
-    breaker.succeeded()
+    breaker.succeeded(enter(breaker))
     assert breaker.enter()
     assert breaker.enter()
 
@@ -366,7 +433,26 @@ def test_a_breaker_opens_half_opens_and_rests_longer_each_time() -> None:
 def test_failures_that_success_interrupts_do_not_add_up() -> None:
     breaker = Breaker(2, 10, FakeClock().monotonic)
     for _ in range(5):
-        assert breaker.enter()
-        breaker.failed()
-        assert breaker.enter()
-        breaker.succeeded()
+        breaker.failed(enter(breaker))
+        breaker.succeeded(enter(breaker))
+
+
+def test_many_who_fail_at_the_same_moment_are_one_rest() -> None:
+    breaker = Breaker(3, 10, FakeClock().monotonic)
+    for ticket in [enter(breaker) for _ in range(200)]:
+        breaker.failed(ticket)
+    assert breaker.rests_for == 10
+
+
+@pytest.mark.parametrize("how", ["failed", "left", "succeeded"])
+def test_who_came_before_the_rest_does_not_speak_for_the_probe(how: str) -> None:
+    clock = FakeClock()
+    breaker = Breaker(1, 10, clock.monotonic)
+    slow = enter(breaker)
+    breaker.failed(enter(breaker))
+    clock.advance(10)
+    probe = enter(breaker)
+    getattr(breaker, how)(slow)
+    assert breaker.enter() is None, "the probe is still out"
+    breaker.succeeded(probe)
+    assert breaker.enter()

@@ -53,6 +53,8 @@ def ask(question: Question) -> int:
         show = renderer(loaded.output or "text", screen)
         choice = Choice(loaded.model, "named") if loaded.model else chosen(loaded, os.environ)
         agent, prompt = _agent(loaded, choice), _prompt(question)
+        if agent.provider.name == "fallback":
+            screen.hold_answer()
         if loaded.model is None:
             screen.aside(f"gnomon: {choice.model} answers: {choice.because} (choose with -m or GNOMON_MODEL)")
         turn = asyncio.run(_answer(agent, prompt, show))

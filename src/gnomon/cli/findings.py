@@ -12,10 +12,11 @@ import msgspec
 from gnomon import config, registry
 from gnomon._trust import parse_toml, read_file
 from gnomon.cli import probes
-from gnomon.cli.choice import chosen
+from gnomon.cli.choice import chosen, settings_for
 from gnomon.cli.problems import clean
 from gnomon.cli.servers import Server, servers
 from gnomon.errors import GnomonError
+from gnomon.facts.catalogue import Catalogue
 
 __all__ = ["Chosen", "File", "Findings", "gather", "keys_in", "sections"]
 
@@ -80,17 +81,26 @@ def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None
         loaded = config.load(flags={"model": model}, use_project=use_project)
     except GnomonError as error:
         return Chosen(model, "the config cannot be read"), clean(str(error))
-    name = loaded.config.model
+    name, problem = loaded.config.model, _unusable_models(loaded.config)
     if name is None:
         choice = chosen(loaded.config, os.environ)
-        return Chosen(choice.model, choice.because, _obstacle(choice.model, loaded.config)), None
-    return Chosen(name, f"chosen by {loaded.sources['model']}", _obstacle(name, loaded.config)), None
+        return Chosen(choice.model, choice.because, _obstacle(choice.model, loaded.config)), problem
+    return Chosen(name, f"chosen by {loaded.sources['model']}", _obstacle(name, loaded.config)), problem
+
+
+def _unusable_models(settings: config.Config) -> str | None:
+    """What is wrong with `[models]`, which is read when an agent is made."""
+    try:
+        Catalogue(settings.models)
+    except GnomonError as error:
+        return clean(str(error))
+    return None
 
 
 def _obstacle(name: str, settings: config.Config) -> str | None:
     """Why this model could not be used; making a provider asks nothing of it yet."""
     try:
-        own = settings.providers.get(registry.parse_model(name).provider)
+        own = settings_for(registry.parse_model(name).provider, settings)
         if not registry.provider(name, own).model:
             return f"it has to be told its model: {name}:MODEL (`gnomon models {name}` lists them)"
     except GnomonError as error:

@@ -103,7 +103,7 @@ class TextRenderer:
 
     def _discarded(self, event: AttemptDiscarded) -> None:
         self._calls.clear()
-        self._screen.end_answer()
+        self._screen.take_back_answer()
         self._screen.note(f"forget the answer so far, it starts again: {one_line(event.reason, 200)}")
 
 

@@ -26,10 +26,26 @@ class Screen:
         self._dim = _may_style(self._err)
         self._in_answer = False  # the last line of the answer has no end yet
         self._in_thought = False
+        self._held: list[str] | None = None
+
+    def hold_answer(self) -> None:
+        """From now on the answer may have to be taken back.
+
+        A terminal shows it as it comes. Out of a file or a pipe nothing can be taken back: there it waits
+        for its end.
+        """
+        if not self._out_is_terminal:
+            self._held = []
 
     def answer(self, text: str) -> None:
-        """More of the answer, shown at once."""
+        """More of the answer, shown at once unless it is held."""
         self._end_thought()
+        if self._held is not None:
+            self._held.append(text)
+        else:
+            self._write_answer(text)
+
+    def _write_answer(self, text: str) -> None:
         # Into a file or a pipe it goes exactly as it came.
         self._out.write(text.translate(_CONTROLS) if self._out_is_terminal else text)
         self._out.flush()
@@ -38,10 +54,19 @@ class Screen:
     def end_answer(self) -> None:
         """The answer stops here: what comes next starts on a line of its own."""
         self._end_thought()
+        if self._held:
+            held, self._held = self._held, []
+            self._write_answer("".join(held))
         if self._in_answer:
             self._out.write("\n")
             self._out.flush()
             self._in_answer = False
+
+    def take_back_answer(self) -> None:
+        """The answer so far does not count. What was held is dropped; the next has lines of its own."""
+        if self._held is not None:
+            self._held = []
+        self.end_answer()
 
     def thought(self, text: str) -> None:
         """More of what the model thinks."""

@@ -57,7 +57,7 @@ class Books:
 
     def settled(self, request: Request, response: Response) -> Response:
         """The response with its usage complete (U3): what was not reported is estimated, and says so."""
-        usage = response.usage
+        usage, request = response.usage, self._asked(request, response)
         if usage.input_tokens is not None and usage.output_tokens is not None:
             if self._learner is not None and not usage.estimated:
                 self._learner.observe(request, response)
@@ -69,6 +69,12 @@ class Books:
             estimated=True,
         )
         return msgspec.structs.replace(response, usage=filled)
+
+    def _asked(self, request: Request, response: Response) -> Request:
+        """The request as it went to who answered: that model decides how tokens are counted."""
+        if response.provider in (None, self._model.partition(":")[0]):
+            return request
+        return msgspec.structs.replace(request, model=response.model)
 
     def cost(self, response: Response, when: datetime) -> Decimal | None:
         """In US dollars, with the attempts that failed on the way; `None` where a price is not known."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from typing import Any, cast
 
 import msgspec
 
@@ -13,7 +14,7 @@ from gnomon import registry
 from gnomon.errors import ConfigError
 from gnomon.facts.prices import Cost, Price, Rates, cost_of, rates_on
 from gnomon.facts.replay import Replay, replay_of
-from gnomon.facts.snapshot import Limits, known
+from gnomon.facts.snapshot import Limits, known, undated
 from gnomon.types.requests import Response, Usage
 
 __all__ = ["Catalogue", "ModelFacts", "Override", "cost", "model_facts"]
@@ -22,7 +23,8 @@ __all__ = ["Catalogue", "ModelFacts", "Override", "cost", "model_facts"]
 class ModelFacts(Limits, frozen=True, kw_only=True):
     """What is known of one model. `None` is not known; nothing is refused for that.
 
-    `prices` are in US dollars for a million tokens, the one that holds now last.
+    `prices` are in US dollars for a million tokens, those of later days last, also of days to come:
+    `rates_on(facts.prices, when)` of `gnomon.facts.prices` gives what holds at a time.
     """
 
     provider: str
@@ -65,13 +67,17 @@ class Override(Limits, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 class Catalogue:
     """Facts by `provider:model`. `overrides` are by the same name, in which `*` stands for anything.
 
+    One for a model by its name is stronger than one with a `*`, and holds for the dated names of it too.
+
     ```python
     catalogue = Catalogue({"ollama:*": {"input_price": 0, "output_price": 0}})
     ```
     """
 
     def __init__(self, overrides: Mapping[str, Mapping[str, object] | Override] | None = None) -> None:
-        self._overrides = {_name(name): _override(name, given) for name, given in (overrides or {}).items()}
+        given = {_pattern(name): _override(name, each) for name, each in _mapping(overrides or {}).items()}
+        self._patterns = {name: each for name, each in given.items() if _is_pattern(name)}
+        self._named = {name: each for name, each in given.items() if name not in self._patterns}
 
     def facts(self, model: str) -> ModelFacts:
         """What is known of `provider:model`."""
@@ -90,9 +96,8 @@ class Catalogue:
         )
         if priced and priced.context_window:
             made = msgspec.structs.replace(made, context_window=priced.context_window)
-        for pattern, override in self._overrides.items():
-            if fnmatchcase(_name(model), pattern):
-                made = _overridden(made, override)
+        for override in self._set_for(_name(model)):
+            made = _overridden(made, override)
         return made
 
     def cost(self, usage: Usage, model: str, when: datetime | None = None) -> Cost | None:
@@ -104,19 +109,52 @@ class Catalogue:
         """Of one response with the attempts that failed on the way to it.
 
         By the model that answered, else by the one that was asked for: some services answer
-        under a name that is in no price list.
+        under a name that is in no price list. What a user has set for either comes before that.
         """
         spent = [(response.provider, response.model, response.usage)]
         spent += [(attempt.provider, attempt.model, attempt) for attempt in response.discarded]
         total = Decimal(0)
         for provider, model, usage in spent:
-            names = [f"{provider}:{model}"] if provider and model else []
-            costs = (self.cost(usage, name, when) for name in (*names, asked))
+            names = [f"{provider}:{model}", asked] if provider and model else [asked]
+            costs = (self.cost(usage, name, when) for name in sorted(names, key=self._rank))
             amount = next((found for found in costs if found is not None), None)
             if amount is None:
                 return None
             total += amount.total
         return total
+
+    def _set_for(self, name: str) -> tuple[Override, ...]:
+        """What a user has set for a model, the stronger last."""
+        patterns = [each for pattern, each in self._patterns.items() if fnmatchcase(name, pattern)]
+        names = dict.fromkeys((undated(name), name))
+        return (*patterns, *(self._named[each] for each in names if each in self._named))
+
+    def _rank(self, model: str) -> int:
+        """Whose price is asked for first: set by name, set for several, or nobody's."""
+        name = _name(model)
+        if any(override.rates != Rates() for override in self._set_for(name)):
+            return 0 if name in self._named or undated(name) in self._named else 1
+        return 2
+
+
+def _pattern(name: object) -> str:
+    if not isinstance(name, str):
+        raise ConfigError(f"a model is named by a string, and {type(name).__name__} was found in `models`")
+    if registry.parse_model(name).model is None:
+        raise ConfigError(
+            f"{name!r} in `models` names no model", hint=f"write {name}:* for all models of that provider"
+        )
+    return _name(name)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(wild in name for wild in "*?[")
+
+
+def _mapping(given: object) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"what is set for models is a mapping by name, not {type(given).__name__}")
+    return cast("Mapping[Any, Any]", given)
 
 
 def _name(model: str) -> str:
@@ -127,6 +165,8 @@ def _name(model: str) -> str:
 def _override(name: str, given: Mapping[str, object] | Override) -> Override:
     if isinstance(given, Override):
         return given
+    if not isinstance(cast(object, given), Mapping):
+        raise ConfigError(f"what is set for model {name!r} is a table, not {type(given).__name__}")
     try:
         return msgspec.convert(_decimals(given), Override)
     except msgspec.ValidationError as error:

@@ -7,7 +7,7 @@ Amounts are in US dollars, rates in dollars for a million tokens.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import TypeAlias
 
 import msgspec
@@ -17,6 +17,8 @@ from gnomon.types.requests import Usage
 __all__ = ["Cost", "Price", "Rate", "Rates", "Tiered", "cost_of", "rates_on"]
 
 _MILLION = Decimal(1_000_000)
+_EXACT = Context(prec=28)
+"""Whatever whoever asks has set for their own sums."""
 
 
 class Tiered(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,26 +90,32 @@ def rates_on(prices: tuple[Price, ...], when: datetime) -> Rates | None:
 
 def cost_of(usage: Usage, rates: Rates) -> Cost | None:
     """The bill; `None` when tokens were not counted, or a class of them has no known rate."""
-    if usage.input_tokens is None or usage.output_tokens is None:
+    said = 0 if usage.output_tokens is None and rates.output is None else usage.output_tokens
+    if usage.input_tokens is None or said is None:  # what has no price for output has none, such as vectors
         return None
+    with localcontext(_EXACT):
+        return _bill(usage, usage.input_tokens, said, rates)
+
+
+def _bill(usage: Usage, sent: int, said: int, rates: Rates) -> Cost | None:
     reads, writes = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    prompt = usage.input_tokens + reads + writes
-    thought = min(usage.reasoning_tokens or 0, usage.output_tokens)
+    prompt = sent + reads + writes
+    thought = min(usage.reasoning_tokens or 0, said)
     # What a vendor has no rate of its own for counts as the wider class that it is a part of.
     charged = (
-        (usage.input_tokens, rates.input),
+        (sent, rates.input),
         (reads, rates.input if rates.cache_read is None else rates.cache_read),
         (writes, rates.input if rates.cache_write is None else rates.cache_write),
-        (usage.output_tokens - thought, rates.output),
+        (said - thought, rates.output),
         (thought, rates.output if rates.reasoning is None else rates.reasoning),
     )
     amounts = [_amount(tokens, rate, prompt) for tokens, rate in charged]
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return None
-    sent, read, written, said, reasoned = known
+    new, read, written, spoken, reasoned = known
     return Cost(
-        input=sent, cache_read=read, cache_write=written, output=said + reasoned, estimated=usage.estimated
+        input=new, cache_read=read, cache_write=written, output=spoken + reasoned, estimated=usage.estimated
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from gnomon.facts.names import Match
 from gnomon.facts.prices import Price
 
-__all__ = ["Known", "Limits", "Priced", "Snapshot", "Vendor", "known", "snapshot"]
+__all__ = ["Known", "Limits", "Priced", "Snapshot", "Vendor", "known", "snapshot", "undated"]
 
 
 class Priced(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -95,7 +95,11 @@ def _forms(name: str) -> tuple[str, ...]:
 
 def _limits(vendor: Vendor, name: str) -> Limits | None:
     """A dated name is the model of that name, as of a day."""
-    return vendor.limits.get(name) or vendor.limits.get(_DATE.sub("", name))
+    return vendor.limits.get(name) or vendor.limits.get(undated(name))
+
+
+def undated(name: str) -> str:
+    return _DATE.sub("", name)
 
 
 _DATE = re.compile(r"[-@]20\d\d-?\d\d-?\d\d$")

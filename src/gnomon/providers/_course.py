@@ -59,30 +59,27 @@ class Course:
         self._policy = policy
         self._tries = 0
         self._failures: list[tuple[Member, Failed]] = []
-        self._let_in = False
+        self._ticket: int | None = None
         self.spent: list[Spent] = []
         """What attempts have used of which nothing was shown."""
         self.member = self._first(members)
 
     def succeeded(self) -> None:
-        self._let_in = False
-        self.member.breaker.succeeded()
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self.member.breaker.succeeded(ticket)
 
     def leave(self) -> None:
         """Whatever is not settled yet says nothing of the service."""
-        if self._let_in:
-            self._let_in = False
-            self.member.breaker.left()
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self.member.breaker.left(ticket)
 
     def after(self, error: Failed) -> float | None:
         """Whose turn it is now is in `member`; the seconds to wait before, or `None` when nobody is left."""
         self._failures.append((self.member, error))
         self._tries += 1
-        self._let_in = False
-        if _is_unwell(error):
-            self.member.breaker.failed()
-        else:
-            self.member.breaker.left()
+        self._settle(error)
         if isinstance(error, Refused):
             return None
         wait = self._wait(error)
@@ -95,16 +92,20 @@ class Course:
         self.member = following
         return 0.0
 
-    def failure(self) -> Failed:
-        """The error for all of them: the one that says best what could be done."""
+    def failure(self, used: tuple[Spent, ...] = ()) -> Failed:
+        """The error for all of them: the one that says best what could be done.
+
+        `used` is what the last attempt has used.
+        """
         errors = [error for _, error in self._failures]
         chosen = next((error for is_it in _WORTH for error in errors if is_it(error)), errors[-1])
         others = [f"{member.name} ({_said(error)})" for member, error in self._last() if error is not chosen]
         if others:
             tried = "also tried: " + ", ".join(others)
-            chosen.hint = f"{chosen.hint}; {tried}" if chosen.hint else tried
+            hint = (chosen.hint or "").removesuffix(tried).removesuffix("; ")  # one error may be raised twice
+            chosen.hint = f"{hint}; {tried}" if hint else tried
         if isinstance(chosen, ProviderError):
-            chosen.spent = (*self.spent, *chosen.spent)
+            chosen.spent = (*self.spent, *used)
         return chosen
 
     def _first(self, members: tuple[Member, ...]) -> Member:
@@ -112,11 +113,12 @@ class Course:
         if member is not None:
             return member
         wait = max(min(member.breaker.rests_for for member in members), 0.1)
+        heard = ", ".join(f"{member.name} ({member.breaker.why})" for member in members)
         raise Overloaded(
             "every provider failed a moment ago and is left alone for now",
             vendor="fallback",
             retry_after=wait,
-            hint=f"ask again in {wait:.3g} s",
+            hint=f"ask again in {wait:.3g} s; last heard: {heard}",
         )
 
     def _next(self) -> Member | None:
@@ -128,14 +130,24 @@ class Course:
             yield self._left.pop(0)
 
     def _entered(self, member: Member) -> bool:
-        self._let_in = member.breaker.enter()
-        return self._let_in
+        self._ticket = member.breaker.enter()
+        return self._ticket is not None
+
+    def _settle(self, error: Failed) -> None:
+        ticket, self._ticket = self._ticket, None
+        if ticket is None:
+            return
+        if _is_unwell(error):
+            self.member.breaker.failed(ticket, _said(error))
+        else:
+            self.member.breaker.left(ticket)
 
     def _wait(self, error: Failed) -> float:
         asked = error.retry_after if isinstance(error, ProviderError) else None
         if asked is not None:
             return asked
-        return uniform(0, self._policy.wait_s * 2 ** (self._tries - 1))  # noqa: S311 - nothing secret
+        longest = min(self._policy.wait_s * 2.0 ** min(self._tries - 1, 60), self._policy.most_wait_s)
+        return uniform(0, longest)  # noqa: S311 - nothing secret
 
     def _last(self) -> list[tuple[Member, Failed]]:
         """The last error of each."""

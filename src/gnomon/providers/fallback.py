@@ -15,18 +15,21 @@ from gnomon.providers._breaker import Breaker
 from gnomon.providers._course import Course, Member, Policy
 from gnomon.types.events import (
     AttemptDiscarded,
+    Done,
     Finish,
     ProviderEvent,
     StreamWarning,
     Unknown,
     UsageUpdate,
 )
-from gnomon.types.requests import Request, Usage, spent
+from gnomon.types.requests import Request, Response, Spent, Usage, add_usage, spent
 
 __all__ = ["FallbackProvider"]
 
-_UNSEEN = frozenset({StreamWarning, Unknown, UsageUpdate})
-"""Events that show nobody anything: after them one can still start again in silence."""
+_NOTED = frozenset({StreamWarning, Unknown, UsageUpdate, AttemptDiscarded})
+"""What shows nobody anything, so that one can still start again in silence; or takes back what was shown."""
+
+_LAST = frozenset({Finish, Done})
 
 
 class FallbackProvider(Provider):
@@ -87,20 +90,23 @@ class FallbackProvider(Provider):
                     async with aclosing(course.member.provider.events(asked)) as source:
                         async for event in source:
                             # This is what a token costs: nearly all events are of a kind that is shown.
-                            if event.__class__ in _UNSEEN and not attempt.is_due(event):
+                            if event.__class__ in _NOTED and not attempt.is_due(event):
                                 continue
                             if not attempt.shown:
                                 attempt.shown = True
                                 for earlier in (*told, *attempt.held):
                                     yield earlier
-                            yield attempt.signed(event) if event.__class__ is Finish else event
+                                told = ()
+                            yield attempt.signed(event) if event.__class__ in _LAST else event
                     attempt.expect_end()
                     return
                 except (ProviderError, ConfigError) as error:
-                    discarded = attempt.discarded(error)
-                    before, wait_s = course.member, attempt.after(error)
+                    before, used = course.member, attempt.used(error)
+                    wait_s = attempt.after(error)
                     if wait_s is None:
-                        raise course.failure() from error.__cause__
+                        failure = course.failure(used)
+                        raise failure from failure.__cause__
+                    discarded = attempt.discarded(before, error, used)
                     if course.member is not before:
                         told = (*told, _switched(before, course.member, error))
                 if discarded is not None:
@@ -125,6 +131,7 @@ class _Attempt:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._usage: Usage | None = None
+        self._restarts = 0  # of its own, whose spend an `AttemptDiscarded` has told
         self._ended = False
         self.shown = False
         self.held: list[ProviderEvent] = []
@@ -133,12 +140,18 @@ class _Attempt:
         """Whether what nobody sees may go out already: it waits for something that is seen."""
         if isinstance(event, UsageUpdate):
             self._usage = event.usage
+        elif isinstance(event, AttemptDiscarded):
+            self._restarts += event.usage is not None or self._usage is not None
+            self._usage = None
+            return True
         if not self.shown:
             self.held.append(event)
         return self.shown
 
     def signed(self, final: ProviderEvent) -> ProviderEvent:
         """The last word, with the name of who said it and what was spent before."""
+        if isinstance(final, Done):
+            final = _as_finish(final.response, self._restarts)
         if not isinstance(final, Finish):
             return final
         self._ended = True
@@ -156,21 +169,44 @@ class _Attempt:
             name = self._course.member.provider.name
             raise StreamCut("the answer ended before it was complete", vendor=name)
 
-    def discarded(self, error: GnomonError) -> AttemptDiscarded | None:
-        """What tells a reader to forget what was shown; what was not shown is noted as spent."""
+    def used(self, error: GnomonError) -> tuple[Spent, ...]:
+        """What no `AttemptDiscarded` has said. A member that falls back on others says it by its error."""
+        if isinstance(error, ProviderError) and error.spent:
+            return error.spent
         provider = self._course.member.provider
-        if self.shown:
-            reason = f"{self._course.member.name} failed: {error.summary}"
-            return AttemptDiscarded(reason, self._usage, provider.name, provider.model or None)
-        if self._usage is not None:
-            self._course.spent.append(spent(self._usage, provider.name, provider.model or None))
-        return None
+        return () if self._usage is None else (spent(self._usage, provider.name, provider.model or None),)
+
+    def discarded(
+        self, member: Member, error: GnomonError, used: tuple[Spent, ...]
+    ) -> AttemptDiscarded | None:
+        """What tells a reader to forget what was shown; what was not shown is noted as spent."""
+        if not self.shown:
+            self._course.spent += used
+            return None
+        self._course.spent += used[:-1]
+        # Something was shown, so something was used: what nobody has reported is unknown, and not nothing.
+        last = used[-1] if used else spent(Usage(), member.provider.name, member.provider.model or None)
+        reason = f"{member.name} failed: {error.summary}"
+        return AttemptDiscarded(reason, add_usage((last,)), last.provider, last.model)
 
     def after(self, error: ProviderError | ConfigError) -> float | None:
         """Seconds until the next attempt. An answer that was complete is not asked for again."""
         if self._ended:
             raise error
         return self._course.after(error)
+
+
+def _as_finish(response: Response, restarts: int) -> Finish:
+    """The end of an answer that came whole. What events have said of earlier attempts is not said again."""
+    return Finish(
+        stop_reason=response.stop_reason,
+        id=response.id,
+        raw_stop_reason=response.raw_stop_reason,
+        usage=response.usage,
+        model=response.model,
+        provider=response.provider,
+        discarded=response.discarded[restarts:],
+    )
 
 
 def _named(model: str, settings: Mapping[str, Mapping[str, object]]) -> tuple[Provider, ...]:
@@ -180,7 +216,16 @@ def _named(model: str, settings: Mapping[str, Mapping[str, object]]) -> tuple[Pr
             "provider 'fallback' needs the models to fall back on",
             hint="write fallback:anthropic,openai:gpt-5.5",
         )
-    return tuple(registry.provider(name, settings.get(registry.parse_model(name).provider)) for name in names)
+    return tuple(_member(name, settings) for name in names)
+
+
+def _member(name: str, settings: Mapping[str, Mapping[str, object]]) -> Provider:
+    provider = registry.parse_model(name).provider
+    if provider == FallbackProvider.name:
+        raise ConfigError(
+            "a fallback does not stand inside another", hint="write all models behind one: fallback:a,b,c"
+        )
+    return registry.provider(name, settings.get(provider))
 
 
 def _check(**numbers: float) -> None:
