@@ -53,8 +53,15 @@ def complaint_in(body: bytes) -> Complaint:
 
 def complaint_from(said: object) -> Complaint:
     """The same for JSON that has been read: an object with `error`, `message` or `detail`, or bare text."""
+    try:
+        return _complaint(said)
+    except RecursionError:  # it is nested as no complaint is, and the status says enough
+        return Complaint()
+
+
+def _complaint(said: object) -> Complaint:
     if isinstance(said, list):
-        return complaint_from(next(iter(cast("list[object]", said)), None))
+        return _complaint(next(iter(cast("list[object]", said)), None))
     if isinstance(said, str):
         return Complaint(message=said)
     if not isinstance(said, dict):
@@ -62,7 +69,7 @@ def complaint_from(said: object) -> Complaint:
     fields = cast("dict[str, object]", said)
     inner = _unwrapped(fields.get("error"))
     if isinstance(inner, dict):
-        found = complaint_from(cast(object, inner))
+        found = _complaint(cast(object, inner))
         return msgspec.structs.replace(found, request_id=_name(fields.get("request_id")) or found.request_id)
     details = fields.get("details")
     if isinstance(status := fields.get("status"), str) and status.isupper():
@@ -181,7 +188,8 @@ def wait_in(message: str) -> float | None:
     found = _WAIT.search(message)
     if found is None:
         return None
-    return float(found[1]) / (1000 if found[2] == "ms" else 1)
+    value = _number(found[1])
+    return value / 1000 if value is not None and found[2] == "ms" else value
 
 
 def _number(text: str | None) -> float | None:
@@ -189,11 +197,16 @@ def _number(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    return value if 0 <= value < 1e9 else None
+    return _sensible(value)
+
+
+def _sensible(seconds: float) -> float | None:
+    """Nobody waits for thirty years: who says so has said nothing."""
+    return seconds if 0 <= seconds < 1e9 else None
 
 
 def _until(text: str) -> float | None:
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+        return _sensible(max(0.0, parsedate_to_datetime(text).timestamp() - time()))
     except (TypeError, ValueError, OverflowError):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 
@@ -88,6 +89,11 @@ def connected(
             raise ConfigError(f"header {name!r} of {account.asker} holds a line end")
         sent[name.lower()] = value
     _check_proxy(proxy, account.asker)
+    if token is not None and not callable(cast(object, token)):
+        raise ConfigError(
+            f"the token of {account.asker} is a function that gives one",
+            hint="one that does not change is set as a header, authorization",
+        )
     secrets = tuple(value for value in (key, *map(_secret_in, (headers or {}).items())) if value)
     return HTTP(
         base_url,

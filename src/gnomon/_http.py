@@ -103,7 +103,8 @@ class HTTP:
         return self._transport
 
     def without_secrets(self, text: str) -> str:
-        for secret in (*self._secrets, *(self._token.recent if self._token else ())):
+        recent = self._token.recent if self._token else ()
+        for secret in (*self._secrets, *(token for token in recent if len(token) >= _SHORTEST_SECRET)):
             text = text.replace(secret, "[redacted]")
         return text
 

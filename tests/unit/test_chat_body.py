@@ -522,7 +522,7 @@ def test_the_same_thing_is_warned_about_once_however_often_it_happens() -> None:
     assert to("groq", *said)[1] == ["thinking_dropped"]
 
 
-@pytest.mark.parametrize(("made_up", "sent_as"), [("my tool é", "my_tool__"), ("", "_"), ("a.b", "a.b")])
+@pytest.mark.parametrize(("made_up", "sent_as"), [("my tool é", "my_tool__"), ("", "_"), ("a.b", "a_b")])
 def test_a_name_that_a_model_made_up_does_not_spoil_the_conversation(made_up: str, sent_as: str) -> None:
     said = messages_of(
         Message.user("Hi"),
@@ -536,3 +536,10 @@ def test_a_name_that_a_model_made_up_does_not_spoil_the_conversation(made_up: st
 def test_a_budget_of_nothing_is_no_thinking(vendor: str) -> None:
     body, warnings = to(vendor, thinking=Reasoning(budget_tokens=0))
     assert (body, warnings) == to(vendor, thinking=Reasoning(effort="none"))
+
+
+def test_the_name_of_a_tool_that_there_is_goes_back_as_it_is() -> None:
+    """Models also call `functions.weather` where there is `weather`: https://github.com/microsoft/semantic-kernel/issues/5825."""
+    tool = ToolDef(name="files.read")
+    said = sent(Message.user("Hi"), Message.assistant(ToolCall("c_1", "files.read", "{}")), tools=(tool,))[0]
+    assert said["messages"][1]["tool_calls"][0]["function"]["name"] == "files.read"

@@ -474,3 +474,8 @@ def test_a_place_may_be_written_as_text_or_with_a_point(places: tuple[object, ob
         chunk("tool_calls"),
     )
     assert [call.arguments for call in said.tool_calls] == ['{"x":1}', '{"y":2}']
+
+
+def test_a_place_that_is_no_number_is_none() -> None:
+    odd = {**call(None, "clock", "{}"), "index": "9" * 5000}
+    assert called(calls(odd)) == [("clock", "{}")]

@@ -652,7 +652,7 @@ def test_a_model_is_told_of_the_effects_that_a_tool_declares() -> None:
 
 
 async def test_waiting_for_a_thread_is_not_the_tools_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gnomon.tools import _threads
+    from gnomon import _threads
 
     monkeypatch.setattr(_threads, "LIMIT", 1)
 

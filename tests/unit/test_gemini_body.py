@@ -579,3 +579,15 @@ def test_a_long_conversation_costs_what_its_length_says() -> None:
     short, long = (min(seconds(count) for _ in range(5)) for count in (1_000, 8_000))
     assert short < 0.02
     assert long < 24 * max(short, 0.0005)
+
+
+@pytest.mark.parametrize("model", [MODEL, OLD])
+def test_what_was_answered_once_is_no_reason_to_refuse(model: str) -> None:
+    """Another vendor took it; whoever goes on with Gemini cannot take it back."""
+    shown = Image(data=b"II*\0 and so on", media_type="image/tiff")
+    said = (Message.user("Look", shown), Message.assistant("I see."), Message.user("And now?"))
+    body, warned = sent(Request(messages=said), model=model)
+    assert "takes no image of the kind image/tiff" in body["contents"][0]["parts"][1]["text"]
+    assert warned == ["part_dropped"]
+    with pytest.raises(BadRequest, match="image/tiff"):
+        sent(Request(messages=said[:1]), model=model)

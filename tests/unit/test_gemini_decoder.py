@@ -389,3 +389,50 @@ def test_the_next_piece_of_a_text_costs_little() -> None:
 
     assert decoder.feed(data) == (TextDelta(0, "The answer"),)
     assert min(seconds() for _ in range(5)) < 10e-6
+
+
+# --- what no documentation says ----------------------------------------------------------
+
+
+def test_a_field_without_a_value_is_one_that_is_not_there() -> None:
+    """What stands between Gemini and us may write out every field that it knows."""
+    blank = {"error": None, "usageMetadata": None, "promptFeedback": None}
+    piece = {"text": "Hi", "inlineData": None, "functionCall": None, "thoughtSignature": None}
+    none = {"text": None, "inlineData": None, "functionCall": None}
+    wire = (
+        {**chunk(piece, usage={"promptTokenCount": 3}), "error": None},
+        {**chunk(none), **blank},
+        {**ended(), **blank},
+    )
+    found = answer(*wire)
+    assert found.message.content == (Text("Hi"),)
+    assert found.usage == Usage(input_tokens=3)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [("$.a", "$.a.b"), ("$.a", "$.a[0]"), ("$.a[0]", "$.a.b"), ("$.a.b", "$.a[0]"), ("$.a", "$[0]")],
+)
+@pytest.mark.parametrize("value", [{"boolValue": True}, {"numberValue": 1}, {"stringValue": "x"}])
+def test_pieces_of_arguments_that_do_not_go_together_cannot_be_read(
+    places: tuple[str, str], value: dict[str, object]
+) -> None:
+    first, second = places
+    pieces = [{"jsonPath": first, "stringValue": "x"}, {"jsonPath": second, **value}]
+    with pytest.raises(msgspec.DecodeError):
+        events(chunk(call(name="weather", willContinue=True, partialArgs=pieces)))
+
+
+def test_one_candidate_is_read_and_ends_the_answer_once() -> None:
+    twice = ended("STOP", {"text": "a"})
+    twice["candidates"] *= 2
+    assert parts(twice) == (Text("a"),)
+    empty = {"content": {"parts": []}}
+    strange = {"content": {"parts": [{"hologram": {}}]}}
+    assert parts({"candidates": [empty, strange]}, ended()) == ()
+
+
+def test_an_error_beside_a_text_is_not_passed_over() -> None:
+    broken = {**chunk({"text": "b"}), "error": {"code": 503, "message": "no", "status": "UNAVAILABLE"}}
+    with pytest.raises(VendorFailure, match="no"):
+        events(chunk({"text": "a"}), broken)

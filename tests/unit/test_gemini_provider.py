@@ -10,7 +10,15 @@ import pytest
 
 from gnomon import registry
 from gnomon.contracts.provider import SupportsModels, SupportsTokenCount
-from gnomon.errors import BadRequest, ConfigError, ContextTooLong, MissingKey, RateLimited, Unauthorized
+from gnomon.errors import (
+    BadReply,
+    BadRequest,
+    ConfigError,
+    ContextTooLong,
+    MissingKey,
+    RateLimited,
+    Unauthorized,
+)
 from gnomon.providers.gemini import GeminiProvider
 from gnomon.testing import FaultServer, ReceivedRequest, ServerReply
 from gnomon.types.messages import Message, ToolDef
@@ -270,3 +278,39 @@ def test_the_registry_knows_it() -> None:
     assert made.model == "gemini-x"
     with pytest.raises(ConfigError, match="validated"):
         registry.provider("gemini", {"validated": "yes"})
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1beta", "/v1beta/", "/v1alpha"])
+def test_google_itself_wants_a_key_however_its_address_is_written(end: str) -> None:
+    provider = GeminiProvider(base_url=f"https://generativelanguage.googleapis.com{end}")
+    with pytest.raises(MissingKey):
+        provider._ask(HELLO)
+
+
+def test_a_key_and_a_token_are_one_too_many() -> None:
+    with pytest.raises(ConfigError, match="a key and a token"):
+        GeminiProvider(key=KEY, token=lambda: "t")
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        ("google/gemini-a", "publishers/google/models/gemini-a"),
+        ("publishers/meta/models/llama", "publishers/meta/models/llama"),
+        ("endpoints/77", "endpoints/77"),
+    ],
+)
+def test_google_cloud_has_models_of_several_publishers(model: str, named: str) -> None:
+    provider = GeminiProvider(project="p-1", key=KEY)
+    asked_for = provider._ask(msgspec.structs.replace(HELLO, model=model))
+    assert asked_for.path == f"/v1/projects/p-1/locations/global/{named}{TO}"
+
+
+async def test_a_list_of_models_without_an_end_is_given_up() -> None:
+    page = {"models": [{"name": "models/gemini-a"}], "nextPageToken": "again"}
+    async with saying(*[page] * 101) as server:
+        provider = GeminiProvider(key=KEY, base_url=server.url)
+        with pytest.raises(BadReply, match="more than 100 pages"):
+            await provider.list_models()
+        await provider.close()
+    assert len(server.requests) == 100

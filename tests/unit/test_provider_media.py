@@ -71,3 +71,7 @@ def test_a_size_is_judged_only_where_the_bytes_are_here() -> None:
         with pytest.raises(BadRequest, match=r"the audio has 2.5 MB and acme takes 2 MB at most") as caught:
             checked_size(part, 2_000_000, "acme")
         assert caught.value.vendor == "acme"
+
+
+def test_an_address_that_is_none_has_no_media_type() -> None:
+    assert media_type(Image(url="http://[")) is None

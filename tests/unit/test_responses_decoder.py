@@ -338,3 +338,20 @@ def test_an_error_without_its_type_is_the_error_all_the_same() -> None:
         fed({"error": {"message": "no credit", "code": "insufficient_quota"}})
     assert caught.value.complaint.code == "insufficient_quota"
     assert fed({"error": None}) == []
+
+
+@pytest.mark.parametrize(
+    "taker",
+    [
+        item("reasoning", 0, summary=[], encrypted_content="secret"),
+        item("web_search_call", 0, "added", id="ws_1"),
+        item("web_search_call", 0, id="ws_1"),
+        event("reasoning_text.delta", delta="hm", output_index=0),
+    ],
+)
+def test_a_call_ends_when_something_else_takes_its_place(taker: dict[str, Any]) -> None:
+    """A server that numbers all items alike, and does not end a call."""
+    begun = item("function_call", 0, "added", call_id="c_1", name="weather", arguments="")
+    arguments = event("function_call_arguments.delta", delta='{"city":"Rome"}', output_index=0)
+    found = answer(begun, arguments, taker, end())
+    assert [(call.name, call.arguments) for call in found.tool_calls] == [("weather", '{"city":"Rome"}')]

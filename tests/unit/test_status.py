@@ -242,3 +242,18 @@ def test_details_of_another_shape_do_no_harm(details: object) -> None:
     said = {"error": {"code": 400, "message": "No.", "status": "INVALID_ARGUMENT", "details": details}}
     complaint = complaint_in(msgspec.json.encode(said))
     assert (complaint.code, complaint.message) == ("INVALID_ARGUMENT", "No.")
+
+
+@pytest.mark.parametrize("said", ["9" * 400 + "s", "99999999999 seconds", "1" + "0" * 13 + "ms"])
+def test_a_wait_that_nobody_waits_for_is_none(said: str) -> None:
+    error = failure("acme", Complaint(message=f"Please try again in {said}."), status=429)
+    assert error.retry_after is None
+    assert retry_after_in({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}) is None
+
+
+@pytest.mark.parametrize("shape", [(b'{"error":', b"}"), (b'{"x":', b"}"), (b"[", b"]")])
+def test_a_complaint_may_be_nested_as_deep_as_it_likes(shape: tuple[bytes, bytes]) -> None:
+    """Just below what the decoder refuses, our own reading comes to its end."""
+    before, after = shape
+    for depth in range(700, 1100):
+        complaint_in(before * depth + b"1" + after * depth)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gnomon.tools import _threads
-from gnomon.tools._threads import abandoned, run_in_thread
+from gnomon import _threads
+from gnomon._threads import abandoned, run_in_thread
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_a_thread_that_ends_while_the_loop_closes_says_nothing(
 def test_a_process_ends_though_a_thread_still_hangs() -> None:
     program = """
 import asyncio, time
-from gnomon.tools._threads import abandoned, run_in_thread
+from gnomon._threads import abandoned, run_in_thread
 
 async def main():
     try:

@@ -9,6 +9,7 @@ import time
 import pytest
 from test_http import Server
 
+from gnomon._connect import Account, connected
 from gnomon._http import HTTP, Limits
 from gnomon._token import Token, TokenSource
 from gnomon.errors import ConfigError, ConnectTimeout, ProviderError, Unauthorized
@@ -136,4 +137,98 @@ async def test_a_token_that_a_service_repeats_is_not_shown() -> None:
     async with Server(refusal).running() as server:
         with pytest.raises(ProviderError) as caught:
             await asked(to(server, lambda: SECRET))
+    assert SECRET not in str(caught.value)
+
+
+async def test_functions_that_hang_are_in_nobodys_way() -> None:
+    """As many as the loop has threads for: a look-up of a name, or a tool, needs one of those too."""
+    go_on = threading.Event()
+
+    def hangs() -> str:
+        go_on.wait(30)
+        return SECRET
+
+    async with Server().running() as server:
+        http = to(server, hangs, connect_s=0.02)
+        try:
+            for _ in range(40):
+                with pytest.raises(ConnectTimeout):
+                    await asked(http)
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: 7), 5) == 7
+            alive = [thread for thread in threading.enumerate() if thread.name == "gnomon-token"]
+            assert alive
+            assert all(thread.daemon for thread in alive)
+        finally:
+            go_on.set()
+
+
+async def test_a_token_whose_own_work_was_cancelled_is_one_that_could_not_be_had() -> None:
+    async def waits() -> str:
+        shared: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        shared.cancel()
+        return await shared
+
+    async with Server().running() as server:
+        with pytest.raises(Unauthorized, match="no token could be had: CancelledError"):
+            await asked(to(server, waits))
+
+
+async def test_who_is_cancelled_while_a_token_is_fetched_is_cancelled() -> None:
+    async def waits() -> str:
+        await asyncio.sleep(60)
+        return SECRET
+
+    async with Server().running() as server:
+        task = asyncio.create_task(asked(to(server, waits)))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x" * 5_000_000), _Speechless(), StopIteration("over"), SystemExit(3)]
+)
+async def test_a_failure_of_any_kind_is_told_in_short(error: BaseException) -> None:
+    def fails() -> str:
+        raise error
+
+    async with Server().running() as server:
+        with pytest.raises(Unauthorized, match="no token could be had") as caught:
+            await asked(to(server, fails))
+    assert len(str(caught.value)) < 1000
+
+
+async def test_a_token_stays_a_secret_while_others_are_fetched() -> None:
+    fetched = 0
+
+    def another() -> str:
+        nonlocal fetched
+        fetched += 1
+        return f"token-number-{fetched:04}"
+
+    async with Server().running() as server:
+        http = to(server, another)
+        await asked(http, 10)
+        await http.close()
+    assert "token-number" not in http.without_secrets("they sent token-number-0001")
+
+
+async def test_a_token_that_is_a_word_is_no_secret() -> None:
+    async with Server().running() as server:
+        http = to(server, lambda: "none")
+        await asked(http)
+        await http.close()
+    assert http.without_secrets("there is none") == "there is none"
+
+
+def test_a_token_is_fetched_by_a_function() -> None:
+    account = Account(vendor="acme", variables=())
+    with pytest.raises(ConfigError, match="a function") as caught:
+        connected(account, "http://127.0.0.1", key=None, token=SECRET, limits=Limits())  # type: ignore[arg-type]
     assert SECRET not in str(caught.value)

@@ -375,6 +375,7 @@ class ChatDecoder:
 
 
 _OLD_FORM = -1
+_LONGEST_INDEX = 10
 _NO_ID = (None, "", "null")  # the word is what Mistral's own library takes for none
 _PIECES = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
@@ -411,7 +412,7 @@ def _argument_text(arguments: object) -> str:
 
 def _whole_number(index: object) -> object:
     """A few servers write a place as `"0"` or `0.0`."""
-    if isinstance(index, str) and index.isdecimal():
+    if isinstance(index, str) and index.isdecimal() and len(index) < _LONGEST_INDEX:
         return int(index)
     return int(index) if isinstance(index, float) and index.is_integer() else index
 

@@ -61,8 +61,10 @@ class Messages:
         """Parts that cannot stand where they were: a user message takes them, after the tool results."""
         self._answered = False
         """Whether the model has already answered what is being added: it must not be refused any more."""
+        self._tools: frozenset[str] = frozenset()
 
     def of(self, request: Request, instructions: str | None = None) -> list[Made]:
+        self._tools = frozenset(tool.name for tool in request.tools)
         system = [text for text in (request.system, instructions) if text]
         if self._quirks.system_first:
             return self._with_one_system(request, system)
@@ -221,13 +223,17 @@ class Messages:
         made: Meta = {
             "id": self._id(call.id),
             "type": "function",
-            "function": {"name": _called(call.name), "arguments": self._arguments(call)},
+            "function": {"name": self._called(call.name), "arguments": self._arguments(call)},
         }
         kept = call.meta.get("extra_content")
         made_by = (call.meta.get("provider"), call.meta.get("model"))
         if isinstance(kept, str) and made_by == (self._vendor, self._model):
             made["extra_content"] = msgspec.Raw(kept.encode())
         return made
+
+    def _called(self, name: str) -> str:
+        """A name that models make up may hold what services refuse to read back; that of a tool they know."""
+        return name if name in self._tools else _NOT_IN_NAMES.sub("_", name)[:64] or "_"
 
     def _id(self, call_id: str) -> str:
         """The id, or a short one that is always the same for it: a call and its result must agree."""
@@ -365,12 +371,7 @@ _AUDIO_FORMATS = {
 }
 
 
-def _called(name: str) -> str:
-    """A name that models make up may hold what services refuse to read back."""
-    return _NOT_IN_NAMES.sub("_", name)[:64] or "_"
-
-
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")  # a dot is taken by many, and stands in names of tools there
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def _said(text: str, refusals: list[str]) -> str | list[Meta] | None:

@@ -17,10 +17,12 @@ from gnomon.providers._calls import ended_call, made_up_id
 from gnomon.providers._converse import VendorFailure
 from gnomon.providers._gemini_args import PartialArgs
 from gnomon.providers._gemini_wire import (
+    NULL,
     CandidateIn,
     ChunkIn,
     FunctionCallIn,
     PartIn,
+    is_there,
     read_blob,
     read_chunk,
     read_fields,
@@ -112,7 +114,7 @@ class GeminiDecoder:
     def feed(self, data: bytes) -> Sequence[ProviderEvent]:
         chunk = read_chunk(data)
         usage, candidates = chunk.usage_metadata, chunk.candidates
-        if usage:
+        if usage and usage != NULL:
             self._usage = usage
         if self._kind == "text" and candidates:
             # Most of what comes is the next piece of a text, and nothing else.
@@ -123,7 +125,7 @@ class GeminiDecoder:
                 if parts is not None and len(parts) == 1:
                     part = parts[0]
                     text = part.text
-                    if text and _is_plain(part) and not (candidate.index or _has_sources(candidate)):
+                    if text and _is_plain(part) and not (candidate.index or _says_more(candidate, chunk)):
                         self._pieces.append(text)
                         return (TextDelta(self._number, text),)
         return self._taken(chunk, data)
@@ -132,14 +134,15 @@ class GeminiDecoder:
         return ()
 
     def _taken(self, chunk: ChunkIn, data: bytes) -> _Events:
-        if chunk.error:
+        if is_there(chunk.error):
             raise VendorFailure(complaint_from(msgspec.json.decode(data)), self._spent())
         self._id = chunk.response_id or self._id
         self._answering = chunk.model_version or self._answering
         events: _Events = []
-        for candidate in chunk.candidates or ():
-            if not candidate.index:  # others are there when somebody asks for several answers
-                self._add(candidate, data, events)
+        # Others are there when somebody asks for several answers.
+        candidate = next((one for one in chunk.candidates or () if not one.index), None)
+        if candidate is not None:
+            self._add(candidate, data, events)
         feedback = chunk.prompt_feedback
         if not self.done and feedback is not None and (feedback.block_reason or "") not in _NOT_BLOCKED:
             self._finish("content_filter", feedback.block_reason, feedback.block_reason_message, events)
@@ -164,7 +167,7 @@ class GeminiDecoder:
             self._called(part.function_call, part.thought_signature, events)
         elif part.text is not None:
             self._said(part, part.text, events)
-        elif part.inline_data and not part.thought:
+        elif is_there(part.inline_data) and not part.thought:
             self._shown(part, events)
         else:
             self._unknown(read_raw_parts(data)[place], events)
@@ -191,7 +194,7 @@ class GeminiDecoder:
         events.append(PartEnd(self._next(), made))
 
     def _unknown(self, raw: msgspec.Raw, events: _Events) -> None:
-        fields = read_fields(raw)
+        fields = {name: value for name, value in read_fields(raw).items() if is_there(value)}
         named = next((name for name in fields if name not in _BESIDE_DATA), None)
         if named is None and "thoughtSignature" not in fields:
             return  # an empty part says nothing
@@ -290,8 +293,10 @@ def _is_plain(part: PartIn) -> bool:
     return part.thought_signature is None and not part.thought and part.function_call is None
 
 
-def _has_sources(candidate: CandidateIn) -> bool:
-    return bool(candidate.grounding_metadata or candidate.citation_metadata or candidate.url_context_metadata)
+def _says_more(candidate: CandidateIn, chunk: ChunkIn) -> bool:
+    """Whether something stands beside the parts."""
+    sources = candidate.grounding_metadata or candidate.citation_metadata or candidate.url_context_metadata
+    return bool(sources or chunk.error or chunk.prompt_feedback)
 
 
 def _continues(call: _Call, said: FunctionCallIn) -> bool:

@@ -44,8 +44,8 @@ class PartialArgs:
             if _at(holder, step) is None:
                 _put(holder, step, list[object]() if isinstance(following, int) else dict[str, object]())
             holder = _at(holder, step)
+        before = _at(holder, last)  # which says whether there is such a place
         if piece.string_value is not None:
-            before = _at(holder, last)
             _put(holder, last, (before if isinstance(before, str) else "") + piece.string_value)
         elif (value := _plain(piece)) is not None:
             _put(holder, last, value)

@@ -25,6 +25,7 @@ from gnomon.providers._gemini_parts import (
     own_part,
     tool_name,
 )
+from gnomon.providers._history import after_last_answer
 from gnomon.types.messages import (
     Audio,
     File,
@@ -58,10 +59,12 @@ class History:
         self._remarks = remarks
         self._turn = ""  # whose turn it is: "user", "model", or "results"
         self._names: dict[str, str] = {}  # of the functions that were called, by the id of the call
+        self._new = False  # whether the model has not answered this yet
 
     def take(self, messages: tuple[Message, ...]) -> None:
         contents = self.contents
-        for message in messages:
+        first_new = after_last_answer(messages)
+        for number, message in enumerate(messages):
             # Most messages are one plain text; this way is for them.
             content, role = message.content, message.role
             if len(content) == 1 and (role == "user" or role == "assistant"):
@@ -72,6 +75,7 @@ class History:
                         self._turn = turn
                         contents.append({"role": turn, "parts": [{"text": part.text}]})
                         continue
+            self._new = number >= first_new
             self._add(message)
         self._end()
 
@@ -146,10 +150,11 @@ class History:
 
     def _input(self, parts: Iterable[Part]) -> None:
         said: list[Block] = []
+        show = self._shown if self._new else self._returned
         for part in parts:
             if type(part) is ToolResult:
                 self._result(part, said)
-            elif (block := self._shown(part)) is not None:
+            elif (block := show(part)) is not None:
                 said.append(block)
         self._put("user", said)
 
@@ -164,7 +169,7 @@ class History:
                 return self._left_out(part, "user")
 
     def _returned(self, part: Part) -> Block | None:
-        """What a tool gave must not end the conversation: the model is told of what it cannot be shown."""
+        """What a tool gave, or was answered once, must not end the conversation: the model is told of it."""
         try:
             return self._shown(part)
         except BadRequest as refused:

@@ -13,6 +13,7 @@ import msgspec
 from gnomon.types.requests import Usage
 
 __all__ = [
+    "NULL",
     "BlobIn",
     "CandidateIn",
     "ChunkIn",
@@ -20,6 +21,7 @@ __all__ = [
     "FunctionCallIn",
     "PartIn",
     "PartialArgIn",
+    "is_there",
     "read_blob",
     "read_chunk",
     "read_fields",
@@ -90,6 +92,14 @@ class ChunkIn(msgspec.Struct, rename="camel"):
     error: msgspec.Raw = msgspec.Raw()
 
 
+NULL = msgspec.Raw(b"null")
+
+
+def is_there(raw: msgspec.Raw) -> bool:
+    """Whether a field that was left as it came says anything: what stands in between may write `null`."""
+    return bool(raw) and raw != NULL
+
+
 class _RawContent(msgspec.Struct):
     parts: list[msgspec.Raw] | None = None
 
@@ -120,10 +130,11 @@ _read_usage = msgspec.json.Decoder(_UsageIn).decode
 
 
 def read_raw_parts(data: bytes) -> list[msgspec.Raw]:
-    """The parts of the first candidate, each as it came."""
+    """The parts of the candidate that is read, each as it came."""
     for candidate in _read_raw_chunk(data).candidates or ():
-        if not candidate.index and candidate.content is not None:
-            return [part.copy() for part in candidate.content.parts or ()]
+        if not candidate.index:
+            parts = candidate.content.parts if candidate.content is not None else None
+            return [part.copy() for part in parts or ()]
     return []
 
 

@@ -38,7 +38,14 @@ def media_type(part: Media) -> str | None:
         return media_type_of(part.data or b"", name)
     if part.url[:5].lower() == "data:":
         return part.url[5:].partition(",")[0].partition(";")[0].lower() or None
-    return media_type_of(b"", name or urlsplit(part.url).path)
+    return media_type_of(b"", name or _path_of(part.url))
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:  # it is no address; the vendor says so, if it is sent
+        return ""
 
 
 def base64_text(part: Media) -> str:

@@ -166,23 +166,24 @@ class ResponsesDecoder:
     def thought(self, event: EventIn) -> _Events:
         """A piece of a summary, or of the thinking itself; an empty line stands between two parts."""
         text, place = text_in(event.delta), _place_of(event)
+        ended = self._end_open(place, limited=False)
         block = self._being_made(place, "thinking")
         if block is None:
             block = self._items[place] = self._open("thinking", place)
         if not text:
-            return ()
+            return ended
         part = (event.type, event.summary_index, event.content_index)
         if block.pieces and block.part != part:
             text = "\n\n" + text
         block.part = part
         block.pieces.append(text)
-        return (ThinkingDelta(block.index, text),)
+        return (*ended, ThinkingDelta(block.index, text))
 
     def _thinking_done(self, place: _Place, item: ItemIn, raw: bytes) -> _Events:
+        events: list[ProviderEvent] = [*self._end_open(place, limited=False)]
         block = self._being_made(place, "thinking") or self._open("thinking", place)
         self._items[place] = _NO_BLOCK
         signature = text_in(item.encrypted_content) or None
-        events: list[ProviderEvent] = []
         if not block.pieces and (whole := thinking_text(item)):
             block.pieces.append(whole)
             events.append(ThinkingDelta(block.index, whole))
@@ -243,13 +244,11 @@ class ResponsesDecoder:
         item, place = read_item(event.item), _place_of(event)
         if item.type == "function_call":
             return (*self._end_open(place, limited=False), *self._call_started(place, item))
-        if item.type == "reasoning":
-            events = self._end_open(place, limited=False)
-            self._items[place] = self._open("thinking", place)
-            return events
-        if item.type != "message":
-            self._items[place] = self._open("own", place)
-        return ()
+        if item.type == "message":
+            return ()
+        events = self._end_open(place, limited=False)
+        self._items[place] = self._open("thinking" if item.type == "reasoning" else "own", place)
+        return events
 
     def item_done(self, event: EventIn) -> _Events:
         return self._item_done(_place_of(event), event.item)
@@ -266,13 +265,14 @@ class ResponsesDecoder:
 
     def _own_done(self, place: _Place, item: ItemIn, raw: bytes) -> _Events:
         """An item of the vendor's own: the reasoning before it is refused without it."""
+        ended = self._end_open(place, limited=False)
         block = self._being_made(place, "own") or self._open("own", place)
         self._items[place] = _NO_BLOCK
         kept: Meta = {"json": raw.replace(b"\n", b"").decode()}
-        return (PartEnd(block.index, UnknownPart(f"{self._vendor}.{text_in(item.type)}", kept)),)
+        return (*ended, PartEnd(block.index, UnknownPart(f"{self._vendor}.{text_in(item.type)}", kept)))
 
     def _end_open(self, place: _Place, *, limited: bool) -> _Events:
-        """The call that was streamed to this place, if the vendor has not ended it."""
+        """The call that was streamed to this place, if the vendor has not ended it: another takes it."""
         block = self._being_made(place, "call")
         return self._end_call(block, limited=limited) if block is not None else ()
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon._token import Token
-from gnomon.errors import BadRequest, ConfigError
+from gnomon.errors import BadReply, BadRequest, ConfigError
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._gemini import GeminiDecoder
 from gnomon.providers._gemini_body import Ways, body_of, count_body_of
@@ -27,7 +27,9 @@ _ACCOUNT = Account(
 # On Google Cloud a key of the Gemini API is of no use: none is looked for in the environment.
 _CLOUD = Account(vendor="gemini", variables=(), header="x-goog-api-key", prefix="")
 _VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
+_HOME = re.compile(r"https://([\w-]+\.)*googleapis\.com(:\d+)?(/|$)", re.IGNORECASE)
 _PAGE = 1000
+_MOST_PAGES = 100
 
 
 class _Model(msgspec.Struct, rename="camel"):
@@ -108,8 +110,10 @@ class GeminiProvider(HTTPProvider):
             extra=extra or {},
         )
         self._account = _CLOUD if on_cloud else _ACCOUNT
+        if key and token:
+            raise ConfigError("provider 'gemini' has a key and a token", hint="set one of the two")
         secret = None if token else found_key(self._account, key)
-        self._may_ask = secret is not None or token is not None or url not in (_URL, usual)
+        self._may_ask = secret is not None or token is not None or _HOME.match(url) is None
         self._http = connected(
             self._account,
             url,
@@ -128,13 +132,14 @@ class GeminiProvider(HTTPProvider):
         if self._place:  # Google Cloud lists models in one place for all projects, by its newest version
             path = f"{self._version and '/v1beta1'}/publishers/google/models"
         found: list[str] = []
-        token: str | None = ""
-        while token is not None:
-            more = f"&pageToken={quote(token, safe='')}" if token else ""
+        more = ""
+        for _ in range(_MOST_PAGES):
             page = await self._http.get_as(f"{path}?pageSize={_PAGE}{more}", _Models)
             found += [_short(model.name) for model in (*page.models, *page.publisher_models) if _talks(model)]
-            token = page.next_page_token or None
-        return tuple(found)
+            if not page.next_page_token:
+                return tuple(found)
+            more = f"&pageToken={quote(page.next_page_token, safe='')}"
+        raise BadReply(f"the list of models has more than {_MOST_PAGES} pages", vendor="gemini")
 
     async def count_tokens(self, messages: tuple[Message, ...], tools: tuple[ToolDef, ...]) -> int:
         """Of a prompt, as the vendor counts them."""
@@ -160,6 +165,9 @@ class GeminiProvider(HTTPProvider):
         if "/" not in named:
             publisher = "/publishers/google" if place else ""
             return f"{self._version}{place}{publisher}/models/{named}:{method}"
+        if place and not named.startswith(_COLLECTIONS):
+            publisher, _, named = named.partition("/")  # `google/gemini-…`, as Google Cloud names them too
+            return f"{self._version}{place}/publishers/{publisher}/models/{named}:{method}"
         return f"{self._version}{place}/{named}:{method}"
 
     def _expect_key(self) -> None:
@@ -171,6 +179,9 @@ class GeminiProvider(HTTPProvider):
                 hint="pass token, a function that gives an access token, or a key of Google Cloud",
             )
         raise self._account.missing()
+
+
+_COLLECTIONS = ("endpoints/", "models/", "publishers/")
 
 
 def _place(project: str | None, location: str | None) -> str:

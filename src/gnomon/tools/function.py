@@ -10,10 +10,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from gnomon._threads import run_in_thread
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, ToolContext
 from gnomon.errors import ConfigError, ToolFailed
 from gnomon.tools._signature import Arguments, describe, read_docstring
-from gnomon.tools._threads import run_in_thread
 from gnomon.types.messages import Content, Meta, Part, Text, ToolResult, as_parts
 
 __all__ = ["FunctionTool", "tool"]

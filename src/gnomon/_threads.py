@@ -1,4 +1,4 @@
-"""Sync functions, run beside the event loop.
+"""Functions that are not async, run beside the event loop: tools, and what fetches a token.
 
 Each call gets a thread of its own, at most `LIMIT` at a time. A thread cannot be
 killed, so one that outlives its caller is abandoned: its place is given back at
