@@ -15,7 +15,7 @@ from gnomon.testing._wire_suite import Link, WireSuite
 __all__ = ["WireConnections"]
 
 _FLOOD_BYTES = 20 * 2**20
-_MOST_AHEAD = 4 * 2**20
+_MOST_AHEAD = 12 * 2**20  # a kernel may hold some megabytes on either side of a connection
 _PATIENCE_S = 10.0
 
 
