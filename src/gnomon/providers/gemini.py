@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -11,23 +9,21 @@ import msgspec
 
 from gnomon._connect import Account, connected, found_key, limits_from
 from gnomon._token import Token
-from gnomon.errors import BadReply, BadRequest, ConfigError
+from gnomon.errors import BadReply, ConfigError
 from gnomon.providers._converse import Asked, HTTPProvider
 from gnomon.providers._gemini import GeminiDecoder
 from gnomon.providers._gemini_body import Ways, body_of, count_body_of
+from gnomon.providers._gemini_site import found_site
 from gnomon.types.messages import Message, ToolDef
 from gnomon.types.requests import Request
 
 __all__ = ["GeminiProvider"]
 
-_URL = "https://generativelanguage.googleapis.com"
 _ACCOUNT = Account(
     vendor="gemini", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), header="x-goog-api-key", prefix=""
 )
 # On Google Cloud a key of the Gemini API is of no use: none is looked for in the environment.
 _CLOUD = Account(vendor="gemini", variables=(), header="x-goog-api-key", prefix="")
-_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
-_HOME = re.compile(r"https://([\w-]+\.)*googleapis\.com(:\d+)?(/|$)", re.IGNORECASE)
 _PAGE = 1000
 _MOST_PAGES = 100
 
@@ -91,32 +87,22 @@ class GeminiProvider(HTTPProvider):
         total_s: float | None = None,
     ) -> None:
         self.model = model
-        vertex = project is not None or location is not None
-        self._place = _place(project, location) if vertex else ""
-        variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
-        usual = _cloud_url(self._place) if vertex else _URL
-        url = (base_url or os.environ.get(variable) or usual).rstrip("/")
-        is_whole = "/publishers/" in url  # the path is there already
-        if is_whole:
-            self._place = ""
-        said = is_whole or _VERSION.search(url) is not None
-        self._version = "" if said else f"/{version or ('v1' if vertex else 'v1beta')}"
-        on_cloud = vertex or is_whole
+        self._site = site = found_site(project, location, base_url, version)
         self._ways = Ways(
             provider=self.name,
-            vertex=on_cloud,
+            vertex=site.on_cloud,
             validated=validated,
             show_thinking=show_thinking,
             extra=extra or {},
         )
-        self._account = _CLOUD if on_cloud else _ACCOUNT
         if key and token:
             raise ConfigError("provider 'gemini' has a key and a token", hint="set one of the two")
+        self._account = _CLOUD if site.on_cloud else _ACCOUNT
         secret = None if token else found_key(self._account, key)
-        self._may_ask = secret is not None or token is not None or _HOME.match(url) is None
+        self._may_ask = secret is not None or token is not None or not site.is_home
         self._http = connected(
             self._account,
-            url,
+            site.url,
             key=secret,
             token=token,
             headers=headers,
@@ -128,9 +114,7 @@ class GeminiProvider(HTTPProvider):
     async def list_models(self) -> tuple[str, ...]:
         """Those that answer, as the vendor lists them."""
         self._expect_key()
-        path = f"{self._version}/models"
-        if self._place:  # Google Cloud lists models in one place for all projects, by its newest version
-            path = f"{self._version and '/v1beta1'}/publishers/google/models"
+        path = self._site.list_path
         found: list[str] = []
         more = ""
         for _ in range(_MOST_PAGES):
@@ -145,30 +129,18 @@ class GeminiProvider(HTTPProvider):
         """Of a prompt, as the vendor counts them."""
         self._expect_key()
         body = count_body_of(Request(messages=messages, tools=tools), self.model, self._ways)
-        async with self._http.post(self._to(self.model, "countTokens"), body, model=self.model) as reply:
+        async with self._http.post(
+            self._site.path_to(self.model, "countTokens"), body, model=self.model
+        ) as reply:
             return reply.read_as(await reply.whole(), _Count).total_tokens
 
     def _ask(self, request: Request) -> Asked:
         self._expect_key()
         model = request.model or self.model
-        path = self._to(model, "streamGenerateContent?alt=sse")
+        path = self._site.path_to(model, "streamGenerateContent?alt=sse")
         body, warnings = body_of(request, model, self._ways)
         decoder = GeminiDecoder(self.name, model)
         return Asked(path=path, body=body, decoder=decoder, model=model, warnings=warnings)
-
-    def _to(self, model: str, method: str) -> str:
-        """The path to a model: under the usual ones, or where its own name says, as a tuned one's does."""
-        if ".." in model or not model:
-            raise BadRequest(f"{model!r} is no name of a model", vendor="gemini")
-        named = quote(model, safe="/-._~@")
-        place = "" if named.startswith("projects/") else self._place
-        if "/" not in named:
-            publisher = "/publishers/google" if place else ""
-            return f"{self._version}{place}{publisher}/models/{named}:{method}"
-        if place and not named.startswith(_COLLECTIONS):
-            publisher, _, named = named.partition("/")  # `google/gemini-…`, as Google Cloud names them too
-            return f"{self._version}{place}/publishers/{publisher}/models/{named}:{method}"
-        return f"{self._version}{place}/{named}:{method}"
 
     def _expect_key(self) -> None:
         if self._may_ask:
@@ -179,32 +151,6 @@ class GeminiProvider(HTTPProvider):
                 hint="pass token, a function that gives an access token, or a key of Google Cloud",
             )
         raise self._account.missing()
-
-
-_COLLECTIONS = ("endpoints/", "models/", "publishers/")
-
-
-def _place(project: str | None, location: str | None) -> str:
-    found = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
-    if not found:
-        raise ConfigError(
-            "provider 'gemini' has a location and no project",
-            hint="set project, or GOOGLE_CLOUD_PROJECT",
-        )
-    region = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
-    for name, value in (("project", found), ("location", region)):
-        if not re.fullmatch(r"[A-Za-z0-9.:_-]+", value):
-            raise ConfigError(f"{name} of provider 'gemini' is none: {value!r}")
-    return f"/projects/{found}/locations/{region}"
-
-
-def _cloud_url(place: str) -> str:
-    region = place.rpartition("/")[2]
-    if region == "global":
-        return "https://aiplatform.googleapis.com"
-    if region in ("us", "eu"):
-        return f"https://aiplatform.{region}.rep.googleapis.com"
-    return f"https://{region}-aiplatform.googleapis.com"
 
 
 def _short(name: str) -> str:
