@@ -21,6 +21,7 @@ from schema_check import misfit
 
 from gnomon.contracts.provider import Provider, SupportsModels
 from gnomon.errors import (
+    BadReply,
     BadRequest,
     ContextTooLong,
     Overloaded,
@@ -518,7 +519,13 @@ async def test_a_server_that_dies_behind_the_proxy_is_a_failure_that_may_be_trie
     for provider in providers:
         await provider.close()
     for way, error, after in zip(WAYS, cut, gone, strict=True):
-        assert type(error) is Overloaded, (way, error)
+        # Messages go through LiteLLM as they come: half an event may be the last, with one of its own behind.
+        assert type(error) in (
+            (Overloaded, BadReply) if way == ("anthropic", "anthropic") else (Overloaded,)
+        ), (
+            way,
+            error,
+        )
         assert type(after) is Overloaded, (way, after)
         assert error.retryable
         assert after.retryable
