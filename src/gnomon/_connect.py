@@ -76,10 +76,12 @@ def connected(
     limits: Limits,
     proxy: str | None = None,
     ca: str | None = None,
+    kind: type[HTTP] = HTTP,
 ) -> HTTP:
     """HTTP to the vendor, with the key in its place, or a token that is fetched for every request.
 
-    What the user set in `headers` wins over a key.
+    What the user set in `headers` wins over a key, and a token over that. `kind` is for a vendor
+    that needs a way of its own.
     """
     sent = {account.header: account.prefix + key} if key else {}
     for name, value in (headers or {}).items():
@@ -95,7 +97,7 @@ def connected(
             hint="one that does not change is set as a header, authorization",
         )
     secrets = tuple(value for value in (key, *map(_secret_in, (headers or {}).items())) if value)
-    return HTTP(
+    return kind(
         base_url,
         vendor=account.vendor,
         headers=sent,

@@ -55,6 +55,9 @@ _MOST_WHOLE_BYTES = 64 * 1024 * 1024
 class HTTP:
     """The way to one vendor: its address, what every request carries, and its limits."""
 
+    streams_lines = False
+    """Whether answers are lines of JSON, also where something in between does not call them so."""
+
     def __init__(
         self,
         base_url: str,
@@ -284,7 +287,8 @@ class Reply:
         """The data of the events that came together, one at least; `None` at the end."""
         while piece := await self._read():
             if self._reader is None:
-                self._reader = _reader_for(self.headers.get("content-type", "").lower(), piece)
+                label = self.headers.get("content-type", "").lower()
+                self._reader = _reader_for(label, piece, lines=self._http.streams_lines)
                 if self._reader is None:
                     raise await self._no_stream(piece)
             if found := self._reader.feed(piece):
@@ -415,13 +419,18 @@ class Reply:
         )
 
 
-def _reader_for(label: str, first: bytes) -> SSEReader | LineReader | None:
+def _reader_for(label: str, first: bytes, *, lines: bool = False) -> SSEReader | LineReader | None:
     """By the content where the label is not plain: a page or an object is no stream of events."""
     if label.startswith("text/event-stream"):
         return SSEReader()
     if "ndjson" in label or "jsonl" in label or "json-seq" in label:
         return LineReader()
+    if lines and label.partition(";")[0].strip() in _VAGUE:
+        return LineReader()
     return None if first.lstrip()[:1] in (b"{", b"[", b"<") else SSEReader()
+
+
+_VAGUE = ("", "text/plain", "application/octet-stream")
 
 
 def _is_complaint(said: Mapping[str, object]) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from gnomon._complaint import Complaint
 from gnomon._http import HTTP
 from gnomon._ollama import is_cloud
-from gnomon._transport import Incoming, Outgoing, Transport
+from gnomon._transport import Incoming, Outgoing
 from gnomon.errors import ContextTooLong, ModelNotFound, ProviderError, Unauthorized, Unreachable
 
 __all__ = ["OllamaHTTP"]
@@ -17,8 +17,7 @@ __all__ = ["OllamaHTTP"]
 class OllamaHTTP(HTTP):
     """The same way to the server, with advice for whoever runs that server himself."""
 
-    def __init__(self, way: HTTP) -> None:
-        vars(self).update(vars(way))  # all that was set and checked
+    streams_lines = True
 
     def failed(
         self,
@@ -37,9 +36,16 @@ class OllamaHTTP(HTTP):
         error.hint = hint or error.hint
         return error
 
-    @property
-    def transport(self) -> Transport:
-        return _Listening(super().transport)
+    def open(self, call: Outgoing) -> Awaitable[Incoming]:
+        return self._reached(super().open(call))
+
+    async def _reached(self, opening: Awaitable[Incoming]) -> Incoming:
+        try:
+            return await opening
+        except Unreachable as error:
+            if error.message.startswith("cannot reach") and not is_cloud(self.base_url):
+                error.hint = "is Ollama running? `ollama serve` starts it; OLLAMA_HOST says where it is"
+            raise
 
 
 # --- errors inside an answer --------------------------------------------------------
@@ -91,31 +97,3 @@ def _by_class(error: ProviderError, model: str | None) -> str | None:
     if isinstance(error, Unauthorized):
         return "models of Ollama's cloud need `ollama signin` on the machine of the server"
     return None
-
-
-# --- the connection -----------------------------------------------------------------
-
-_VAGUE = ("", "text/plain", "application/octet-stream")
-
-
-class _Listening:
-    """A transport that knows whom it is to reach, and that the answers are lines."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def open(self, call: Outgoing) -> Incoming:
-        try:
-            incoming = await self._transport.open(call)
-        except Unreachable as error:
-            if error.message.startswith("cannot reach") and not is_cloud(call.url):
-                error.hint = "is Ollama running? `ollama serve` starts it; OLLAMA_HOST says where it is"
-            raise
-        if incoming.headers.get("content-type", "").partition(";")[0].strip().lower() in _VAGUE:
-            # Something in between does not know what lines of JSON are called.
-            named = {name.lower(): value for name, value in incoming.headers.items()}
-            incoming.headers = {**named, "content-type": "application/x-ndjson"}
-        return incoming
-
-    async def close(self) -> None:
-        await self._transport.close()

@@ -71,16 +71,15 @@ class OllamaProvider(HTTPProvider):
         account = _CLOUD if is_cloud(address) else _OWN
         secret = found_key(account, key)
         self._may_ask = secret is not None or account is _OWN or _authorises(headers or {})
-        self._http = OllamaHTTP(
-            connected(
-                account,
-                address,
-                key=secret,
-                headers=headers,
-                limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
-                proxy=proxy,
-                ca=ca,
-            )
+        self._http = connected(
+            account,
+            address,
+            key=secret,
+            headers=headers,
+            limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
+            proxy=proxy,
+            ca=ca,
+            kind=OllamaHTTP,
         )
 
     async def list_models(self) -> tuple[str, ...]:
