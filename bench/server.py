@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from functools import cache
 
 import vendors
+from vendors import chunked
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -43,10 +45,6 @@ def last_events(count: int, reason: str) -> bytes:
     return event("{}", f'"{reason}"') + (_USAGE % (count, count + 9)).encode() + b"data: [DONE]\n\n"
 
 
-def chunked(body: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(body), body)
-
-
 @cache
 def whole(kind: str, count: int) -> bytes:
     """A whole answer, each event a chunk of its own, as a service sends it."""
@@ -59,6 +57,24 @@ def whole(kind: str, count: int) -> bytes:
         pieces = [event('{"role":"assistant","content":""}'), *([text_event("word ")] * count)]
         pieces.append(last_events(count, "stop"))
     return HEAD + b"".join(map(chunked, pieces)) + b"0\r\n\r\n"
+
+
+Paced = tuple[bytes, Callable[[str], bytes], bytes]
+"""How a slow answer begins, each of its pieces, and its end."""
+
+
+def _chat_paced(count: int) -> Paced:
+    opening = HEAD + chunked(event('{"role":"assistant","content":""}'))
+    closing = chunked(last_events(count, "stop")) + b"0\r\n\r\n"
+    return opening, lambda text: chunked(text_event(text)), closing
+
+
+def _vendor_paced(name: str) -> Callable[[int], Paced]:
+    made = vendors.frames(name)
+    return lambda count: (made.head + made.opening, made.stamped, made.closing)
+
+
+PACED = {name: _vendor_paced(name) for name in vendors.VENDORS}
 
 
 class Connection(asyncio.Protocol):
@@ -83,29 +99,28 @@ class Connection(asyncio.Protocol):
         assert asked is not None, self.buffer[:size]
         assert place is not None
         del self.buffer[:size]
-        vendor = place[1].decode()
-        if vendor in vendors.VENDORS:
-            self.transport.write(vendors.whole(vendor, int(asked[2])))
-            return
-        kind, count = asked[1].decode(), int(asked[2])
+        vendor, kind, count = place[1].decode(), asked[1].decode(), int(asked[2])
         if kind == "paced":
-            self.pace(count, int(asked[3]) / 1000)
+            self.pace(count, int(asked[3]) / 1000, PACED.get(vendor, _chat_paced))
+        elif vendor in vendors.VENDORS:
+            self.transport.write(vendors.whole(vendor, count))
         else:
             self.transport.write(whole(kind, count))
 
-    def pace(self, count: int, step_s: float) -> None:
+    def pace(self, count: int, step_s: float, made: Callable[[int], Paced]) -> None:
         loop = asyncio.get_running_loop()
-        self.transport.write(HEAD + chunked(event('{"role":"assistant","content":""}')))
+        opening, piece, closing = made(count)
+        self.transport.write(opening)
         begin = loop.time() + step_s * ((id(self) >> 4) % 97) / 97  # not all at the same moment
 
         def tick(number: int) -> None:
             if self.transport.is_closing():
                 return
             if number < count:
-                self.transport.write(chunked(text_event(str(time.monotonic_ns()))))
+                self.transport.write(piece(str(time.monotonic_ns())))
                 loop.call_at(begin + step_s * (number + 1), tick, number + 1)
             else:
-                self.transport.write(chunked(last_events(count, "stop")) + b"0\r\n\r\n")
+                self.transport.write(closing)
 
         loop.call_at(begin, tick, 0)
 

@@ -1,7 +1,7 @@
 """What an answer costs on every other wire: the frames are those of the fixtures, many times over.
 
-For each wire three limits of `wire.py` hold as well: a chunk, one request, and a long history. The floors
-are a raw socket and the HTTP client by hand, with a typed decode of just the text.
+For each wire the limits of `wire.py` hold as well: a chunk, one request, a long history, live streams. The
+floors are a raw socket and the HTTP client by hand, with a typed decode of just the text.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gnomon import Message, Provider, Request, TextDelta
 
 CHUNKS = 2_000
 ROUNDS, QUICK_ROUNDS = 9, 5
+STREAMS, LIVE_CHUNKS, STEP_MS, LIVE_ROUNDS = 500, 40, 50, 5
 QUESTION = "How are you?"
 WIRES = Path(__file__).parents[1] / "tests" / "wire"
 
@@ -170,22 +171,50 @@ VENDORS = {
 }
 
 
+class Frames(NamedTuple):
+    """A fixture's answer, taken apart; each event a chunk of its own, as a service sends it."""
+
+    head: bytes
+    opening: bytes
+    piece: bytes
+    """The first event that brings text."""
+    text: str
+    closing: bytes
+
+    def stamped(self, text: str) -> bytes:
+        """The same piece with another text."""
+        return chunked(self.piece.replace(floors.encode(self.text), floors.encode(text), 1))
+
+
+def chunked(body: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
 @cache
-def whole(name: str, count: int) -> bytes:
-    """The fixture's answer with its first piece of text that many times in place of its pieces."""
+def frames(name: str) -> Frames:
     head, _, body = (WIRES / name / "text.http").read_bytes().partition(b"\n\n")
     label = re.search(rb"(?i)content-type: *([^\n]+)", head)
     assert label is not None
     end = b"\n" if b"ndjson" in label[1] else b"\n\n"
     events = [event + end for event in body.split(end) if event.strip()]
     places = [at for at, event in enumerate(events) if re.search(VENDORS[name].piece, event)]
-    first, last = places[0], places[-1]
-    made = events[:first] + [events[first]] * count + events[last + 1 :]
-    chunks = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in made)
-    return b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n%s0\r\n\r\n" % (
-        label[1],
-        chunks,
+    first = events[places[0]]
+    text = VENDORS[name].text(first[first.find(b"{") :].strip())
+    assert text
+    return Frames(
+        b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n" % label[1],
+        b"".join(map(chunked, events[: places[0]])),
+        first,
+        text,
+        b"".join(map(chunked, events[places[-1] + 1 :])) + b"0\r\n\r\n",
     )
+
+
+@cache
+def whole(name: str, count: int) -> bytes:
+    """The fixture's answer with its first piece of text that many times in place of its pieces."""
+    made = frames(name)
+    return made.head + made.opening + chunked(made.piece) * count + made.closing
 
 
 # --- measuring --------------------------------------------------------------------
@@ -242,6 +271,7 @@ async def _measured(name: str, port: int, rounds: int) -> list[Row]:
             await _per_chunk(name, asker, rounds),
             await _per_request(name, asker, rounds),
             *await _history(name, asker, rounds),
+            *([] if rounds == QUICK_ROUNDS else [await _live(name, asker)]),
         ]
     finally:
         await asker.close()
@@ -320,3 +350,22 @@ async def _with_history(asker: Asker, key: str) -> float:
     for ask in asks:
         await ask()
     return (time.process_time() - start) / times
+
+
+async def _live(name: str, asker: Asker) -> Row:
+    """Many streams at once; a chunk carries nothing but its turn."""
+    model, (said, messages) = f"paced-{LIVE_CHUNKS}-{STEP_MS}", ASKED
+    jobs = {
+        "ours": lambda: asker.ours(model, messages),
+        "client": lambda: asker.by_hand(asker.client, model, said),
+    }
+    took: Samples = {"ours": [], "client": []}
+    for number in range(-1, LIVE_ROUNDS):
+        for key in reversed(jobs) if number % 2 else jobs:
+            start = time.process_time()
+            seen = await asyncio.gather(*(jobs[key]() for _ in range(STREAMS)))
+            assert min(seen) >= LIVE_CHUNKS, min(seen)
+            if number >= 0:
+                took[key].append((time.process_time() - start) / (STREAMS * LIVE_CHUNKS))
+    what = f"{name}: a chunk of {STREAMS} live streams / aiohttp by hand"
+    return compared(what, took["ours"], took["client"], limit=1.5)
