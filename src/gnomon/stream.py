@@ -95,6 +95,7 @@ class Stream(PullStream[StreamEvent]):
         self._provider = provider
         self._model = model
         self._response: Response | None = None
+        self._over = False
 
     @property
     def response(self) -> Response:
@@ -103,6 +104,8 @@ class Stream(PullStream[StreamEvent]):
         return self._response
 
     async def aclose(self) -> None:
+        if self._over:
+            return  # it was read to its end, and has closed what is behind it
         await super().aclose()
         await self._close_source()  # for a stream that was never read
 
@@ -156,6 +159,7 @@ class Stream(PullStream[StreamEvent]):
             await self._close_source()
         self._response = response
         yield Done(response)
+        self._over = True
 
     async def _completed(self, source: _Source, fold: StreamFold, final: Finish | Done | None) -> Response:
         if final is None:

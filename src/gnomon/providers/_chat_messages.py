@@ -95,15 +95,16 @@ class Messages:
         return first + self._made
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
-        new = after_last_answer(messages)
-        self._answered = True
-        self._add_each(messages[:new])
-        self._answered = False
-        self._add_each(messages[new:])
+        new, roles = after_last_answer(messages), self._plain_roles()
+        if new:
+            self._answered = True
+            self._add_each(messages[:new], roles)
+            self._answered = False
+        self._add_each(messages[new:], roles)
         self._flush()
 
-    def _add_each(self, messages: tuple[Message, ...]) -> None:
-        made, roles = self._made, self._plain_roles()
+    def _add_each(self, messages: tuple[Message, ...], roles: dict[str, str]) -> None:
+        made = self._made
         for message in messages:
             content = message.content
             role = roles.get(message.role)

@@ -4,63 +4,83 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
+
 from gnomon.types.messages import Meta
 from gnomon.types.requests import Usage
 
 __all__ = ["usage_in"]
 
 
+class _OfPrompt(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _OfOutput(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Counts(msgspec.Struct):
+    """As services report them; the last three stand for what others have in the details."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _OfPrompt | None = None
+    completion_tokens_details: _OfOutput | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+_NO_PROMPT, _NO_OUTPUT = _OfPrompt(), _OfOutput()
+
+
 def usage_in(said: object) -> Usage | None:
     """Tokens in classes that do not overlap; a class that was not reported is `None` (U1 to U3)."""
     if not isinstance(said, dict):
         return None
-    fields = cast(Meta, said)
-    prompt, output = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
-    of_prompt, of_output = (
-        _inner(fields, "prompt_tokens_details"),
-        _inner(fields, "completion_tokens_details"),
-    )
-    read = _first(
-        _count(of_prompt, "cached_tokens"),
-        _count(fields, "prompt_cache_hit_tokens"),
-        _count(fields, "cached_tokens"),
-    )
-    written = _count(of_prompt, "cache_write_tokens")
-    reasoning = _first(_count(of_output, "reasoning_tokens"), _count(fields, "reasoning_tokens"))
+    try:
+        counts = msgspec.convert(said, _Counts)
+    except msgspec.ValidationError:
+        counts = msgspec.convert(_whole_numbers(cast(Meta, said)), _Counts)
+    return _usage(counts)
+
+
+def _usage(said: _Counts) -> Usage | None:
+    prompt, output = said.prompt_tokens, said.completion_tokens
     if prompt is None and output is None:
         return None
-    if prompt is not None:
-        prompt = max(0, prompt - (read or 0) - (written or 0))
+    of_prompt = said.prompt_tokens_details or _NO_PROMPT
+    of_output = said.completion_tokens_details or _NO_OUTPUT
+    read, written = of_prompt.cached_tokens, of_prompt.cache_write_tokens
+    if read is None:
+        read = said.cached_tokens if said.prompt_cache_hit_tokens is None else said.prompt_cache_hit_tokens
+    reasoning = said.reasoning_tokens if of_output.reasoning_tokens is None else of_output.reasoning_tokens
     return Usage(
-        input_tokens=prompt,
-        output_tokens=_with_reasoning(fields, output, reasoning),
+        input_tokens=None if prompt is None else max(0, prompt - (read or 0) - (written or 0)),
+        output_tokens=_with_reasoning(said, output, reasoning),
         cache_read_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=reasoning,
     )
 
 
-def _with_reasoning(fields: Meta, output: int | None, reasoning: int | None) -> int | None:
+def _with_reasoning(said: _Counts, output: int | None, reasoning: int | None) -> int | None:
     """Some count thinking beside the output; their own total tells (U1)."""
-    total, prompt = _count(fields, "total_tokens"), _count(fields, "prompt_tokens")
+    total, prompt = said.total_tokens, said.prompt_tokens
     if output is None or not reasoning or total is None or prompt is None:
         return output
     return output + reasoning if total == prompt + output + reasoning else output
 
 
-def _inner(fields: Meta, name: str) -> Meta:
-    found = fields.get(name)
-    return cast(Meta, found) if isinstance(found, dict) else {}
-
-
-def _count(fields: Meta, name: str) -> int | None:
-    found = fields.get(name)
-    if type(found) is int or found is None:
-        return found
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    return int(found)
-
-
-def _first(*counts: int | None) -> int | None:
-    return next((count for count in counts if count is not None), None)
+def _whole_numbers(fields: Meta) -> Meta:
+    """Counts as whole numbers, where some server has others, and nothing in place of what is none."""
+    kept: Meta = {}
+    for name, found in fields.items():
+        if isinstance(found, dict):
+            kept[name] = _whole_numbers(cast(Meta, found)) if name.endswith("_details") else None
+        elif isinstance(found, int | float) and not isinstance(found, bool):
+            kept[name] = int(found)
+    return kept

@@ -82,9 +82,10 @@ class Messages:
 
     def _add_all(self, messages: tuple[Message, ...]) -> None:
         new = after_last_answer(messages)
-        self._answered = True
-        self._add_each(messages[:new])
-        self._answered = False
+        if new:
+            self._answered = True
+            self._add_each(messages[:new])
+            self._answered = False
         self._add_each(messages[new:])
         self._flush()
 

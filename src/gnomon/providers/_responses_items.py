@@ -73,9 +73,10 @@ class Items:
 
     def of(self, messages: tuple[Message, ...]) -> list[_Item]:
         new = after_last_answer(messages)
-        self._answered = True
-        self._add_each(messages[:new])
-        self._answered = False
+        if new:
+            self._answered = True
+            self._add_each(messages[:new])
+            self._answered = False
         self._add_each(messages[new:])
         return self._made
 
