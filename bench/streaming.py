@@ -18,12 +18,14 @@ from gnomon import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    Usage,
 )
 from gnomon.types.events import ProviderEvent
 
 ROUNDS, QUICK_ROUNDS = 41, 15
 MANY, FEW = 100_000, 10_000
 MANY_DELTAS, FEW_DELTAS = 50_000, 500
+TURNS = 300
 
 Events = Sequence[ProviderEvent]
 Job = Callable[[], Awaitable[None]]
@@ -45,6 +47,8 @@ def _jobs() -> dict[str, Job]:
         "agent": lambda: _read_agent(many),
         # As many events in all, so that both sides of a ratio take equally long.
         "few": _repeated(_read, _text(FEW), MANY // FEW),
+        "turns": _turns(),
+        "answers": _repeated(_read, SHORT, TURNS),
         "deltas": lambda: _read(deltas),
         "few deltas": _repeated(_read, _arguments(FEW_DELTAS), MANY_DELTAS // FEW_DELTAS),
     }
@@ -69,7 +73,14 @@ async def _compare(jobs: dict[str, Job], rounds: int) -> list[Row]:
         ),
         compared(text + "Stream, its reader appends too / bare", *await pair("stream and append", "bare")),
         compared(text + "Agent.stream / bare", *await pair("agent", "bare")),
+        _turn_row(*await pair("turns", "answers")),
     ]
+
+
+def _turn_row(turns: list[float], answers: list[float]) -> Row:
+    """With what is counted, learned and priced after each answer; loop and books, without a network."""
+    what = "a turn of one piece of text: Agent.run / Stream"
+    return compared(what, _each(turns, TURNS), _each(answers, TURNS))
 
 
 def _each(seconds: list[float], count: int) -> list[float]:
@@ -92,6 +103,12 @@ def _arguments(count: int) -> Events:
         ToolCallEnd(0, ToolCall("call_1", "write", "".join(pieces), 0)),
         Finish(stop_reason="tool_use"),
     ]
+
+
+SHORT: Events = [
+    TextDelta(0, "Good day."),
+    Finish(stop_reason="end_turn", usage=Usage(input_tokens=12, output_tokens=3)),
+]
 
 
 async def _source(events: Events) -> AsyncGenerator[ProviderEvent, None]:
@@ -142,6 +159,17 @@ async def _read_agent(events: Events) -> None:
         async for _ in run:
             pass
     assert run.turn.text
+
+
+def _turns() -> Job:
+    """One agent that is asked again and again: its counter has learned, as after an hour of work."""
+    agent = Agent(Ready(SHORT))
+
+    async def job() -> None:
+        for _ in range(TURNS):
+            await agent.run("go on")
+
+    return job
 
 
 def _repeated(read: Callable[[Events], Awaitable[None]], events: Events, times: int) -> Job:

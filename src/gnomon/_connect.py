@@ -103,6 +103,7 @@ def connected(
         headers=sent,
         secrets=secrets,
         token=token and TokenSource(token, vendor=account.vendor, header="authorization", prefix="Bearer "),
+        authorised=token is not None or bool(sent.keys() & {account.header, "authorization"}),
         limits=limits,
         proxy=proxy,
         ca=ca,

@@ -66,6 +66,7 @@ class HTTP:
         headers: Mapping[str, str] | None = None,
         secrets: tuple[str, ...] = (),
         token: TokenSource | None = None,
+        authorised: bool = False,
         limits: Limits | None = None,
         proxy: str | None = None,
         ca: str | None = None,
@@ -74,6 +75,8 @@ class HTTP:
         self.vendor = vendor
         self.base_url = checked_url(base_url, vendor)
         self.limits = limits or Limits()
+        self.authorised = authorised
+        """Whether requests carry what the vendor knows its customers by: a key, a token, a header for it."""
         self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         self._headers.setdefault("user-agent", "gnomon")
         # "none" or "x", as a local server is content with, is no secret, and is a part of other words.

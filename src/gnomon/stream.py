@@ -142,10 +142,7 @@ class Stream(PullStream[StreamEvent]):
                 yield event
             response = await self._completed(source, fold, final)
         except ProviderError as error:
-            # One that falls back on others knows better whose attempt the last one was.
-            error.spent = (
-                (*fold.discarded, *error.spent) if error.spent else fold.spent(self._provider, self._model)
-            )
+            error.spent = self._spent(error, fold)
             raise
         except (GnomonError, AssertionError):
             raise
@@ -160,6 +157,10 @@ class Stream(PullStream[StreamEvent]):
         self._response = response
         yield Done(response)
         self._over = True
+
+    def _spent(self, error: ProviderError, fold: StreamFold) -> tuple[Spent, ...]:
+        """What was used until it failed. One that falls back on others knows whose last attempt it was."""
+        return (*fold.discarded, *error.spent) if error.spent else fold.spent(self._provider, self._model)
 
     async def _completed(self, source: _Source, fold: StreamFold, final: Finish | Done | None) -> Response:
         if final is None:

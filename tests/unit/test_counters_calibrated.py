@@ -422,3 +422,28 @@ async def test_a_damaged_record_is_left_and_written_anew(
     assert "is not used" in caplog.text
     await counter.save(store)
     assert await other.load(store) is True
+
+
+def test_after_the_first_reports_of_a_model_only_some_are_looked_at_and_a_change_is_still_seen() -> None:
+    counter = CalibratedCounter(model="acme-1")
+    request = Request(messages=(Message.user("word " * 200),))
+
+    def reports(tokens: int, times: int) -> None:
+        usage = Usage(input_tokens=tokens)
+        answer = Response(message=Message.assistant("ok"), stop_reason="end_turn", usage=usage)
+        for _ in range(times):
+            counter.observe(request, answer)
+
+    def learned_from(tokens: int, times: int) -> int:
+        seen, states = 0, [counter.state()]
+        for _ in range(times):
+            reports(tokens, 1)
+            seen += counter.state() != states[-1]
+            states.append(counter.state())
+        return seen
+
+    assert learned_from(250, 20) == 20
+    reports(250, 200)
+    assert learned_from(250, 64) == 4
+    reports(400, 100)  # the service has changed: once that is seen, every report counts again
+    assert counter.count_request(request) == pytest.approx(400, rel=0.05)

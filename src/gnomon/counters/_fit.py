@@ -107,8 +107,12 @@ def _bounded(worths: list[float]) -> Worths:
 def _narrowed(spread: Spread, leaning: list[float], variance: float, family: Family) -> Spread:
     made: list[tuple[float, ...]] = []
     for at, row in enumerate(spread):
-        new = [was - leaning[at] * lean / variance for was, lean in zip(row, leaning, strict=True)]
         doubt = family.worths[at][1] ** 2
+        share = leaning[at] / variance
+        if not share and row[at] >= doubt:  # a prompt without images says nothing of them
+            made.append(row)
+            continue
+        new = [was - share * lean for was, lean in zip(row, leaning, strict=True)]
         new[at] = min(doubt, new[at] + _REOPENED * doubt)
         made.append(tuple(new))
     return tuple(made)

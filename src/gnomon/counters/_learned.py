@@ -25,6 +25,13 @@ _ROUNDED, _TINY = 1.001, 1e-6
 """What writing a state with few digits may have added."""
 
 
+_EVERY_ONE, _THEN_EVERY = 32, 16
+"""Reports of a model that are all learned from, and how many there are to one after that: by then each
+tells little, and to learn from it costs as much as a small answer does."""
+_SURPRISE = 0.1
+"""Of the tokens: who is as far off as that looks at every report again."""
+
+
 class NotReadable(ValueError):
     """Why a state cannot be used."""
 
@@ -55,6 +62,17 @@ class Learned:
         self._models: OrderedDict[str, Fit] = OrderedDict()
         self._families: dict[str, Fit] = {}
         self._lock = Lock()
+        self._to_come: dict[str, int] = {}
+        """Reports of a model that will still be learned from, each of them; below zero, those passed over."""
+
+    def is_due(self, model: str) -> bool:
+        """Whether one more report of this model is worth its cost."""
+        known = self._models.get(model)
+        if known is None:
+            return True
+        left = self._to_come.get(model, _EVERY_ONE - known.reports)
+        self._to_come[model] = left - 1
+        return left > 0 or left % _THEN_EVERY == 1
 
     def fit(self, model: str) -> Fit:
         return self._models.get(model) or self._family(model)
@@ -68,6 +86,8 @@ class Learned:
         with self._lock:
             of_family = self._family(model)
             of_model = self._models.get(model) or begun(family, of_family.worths)
+            if abs(of_model.tokens(features) - tokens) > _SURPRISE * tokens:
+                self._to_come[model] = _EVERY_ONE
             self._models[model] = of_model.learned(features, tokens, family)
             self._models.move_to_end(model)
             self._families[family.name] = of_family.learned(features, tokens, family)
@@ -75,7 +95,8 @@ class Learned:
 
     def _drop(self) -> None:
         while len(self._models) > self._kept:
-            self._models.popitem(last=False)
+            gone, _ = self._models.popitem(last=False)
+            self._to_come.pop(gone, None)
 
     def models(self) -> tuple[str, ...]:
         """Those that are known, the one reported last at the end."""

@@ -37,9 +37,9 @@ _KEY = f"counters/calibrated/{VERSION}"
 class CalibratedCounter:
     """Counts for one model, and learns about all.
 
-    `observe` is for whoever has an answer with its usage: it costs some microseconds and never
-    fails. `for_model` gives a counter for another model that shares what was learned. Any
-    number of threads may count and observe at once.
+    `observe` is for whoever has an answer with its usage, and never fails. It looks at the first
+    reports of a model, and at every sixteenth after that. `for_model` gives a counter for another
+    model that shares what was learned. Any number of threads may count and observe at once.
     """
 
     def __init__(self, *, model: str | None = None, models_kept: int = MODELS_KEPT) -> None:
@@ -134,7 +134,10 @@ class CalibratedCounter:
         if tokens is None:
             return
         model = self._who_answered(request, response)
-        self._learned.report(model, self._for(model)._request(request), tokens)
+        if self._learned.is_due(model):
+            # Of another model's prompt nothing is remembered: it may be the only one.
+            counter = self if model == self.model else self.for_model(model)
+            self._learned.report(model, counter._request(request), tokens)
 
     def _who_answered(self, request: Request, response: Response) -> str:
         """The model as it was asked for, since counts are asked for by that name; or another that answered.

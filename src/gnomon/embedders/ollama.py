@@ -76,13 +76,10 @@ class OllamaEmbedder(ServiceEmbedder):
         self._limits = BatchLimits(texts=batch_texts, tokens=batch_tokens, at_once=concurrency)
         address = server_address(base_url)
         account = _CLOUD if is_cloud(address) else _OWN
-        secret = found_key(account, key)
-        is_authorised = any(name.lower() == "authorization" for name in headers or {})
-        self._may_ask = account is _OWN or secret is not None or is_authorised
         self._http = connected(
             account,
             address,
-            key=secret,
+            key=found_key(account, key),
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -111,7 +108,7 @@ class OllamaEmbedder(ServiceEmbedder):
         return Embeddings(vectors=vectors, model=answer.model, usage=tokens_read(answer.prompt_eval_count))
 
     def _expect_ready(self) -> None:
-        if not self._may_ask:
+        if is_cloud(self._http.base_url) and not self._http.authorised:
             raise _CLOUD.missing()
 
     def _explained(self, error: ProviderError, model: str) -> ProviderError:

@@ -82,7 +82,6 @@ class OpenAIEmbedder(ServiceEmbedder):
         self.dimensions = dimensions
         self._encoding_format = encoding_format
         self._extra = dict(extra or {})
-        self._key = found_key(_ACCOUNT, key)
         self._is_home = is_home(address)
         self._limits = BatchLimits(
             texts=batch_texts,
@@ -93,7 +92,7 @@ class OpenAIEmbedder(ServiceEmbedder):
         self._http = connected(
             _ACCOUNT,
             address,
-            key=self._key,
+            key=found_key(_ACCOUNT, key),
             headers={**billing_headers(address, organization, project), **(headers or {})},
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -119,7 +118,7 @@ class OpenAIEmbedder(ServiceEmbedder):
         return Embeddings(vectors=_in_order(answer.data or []), model=answer.model, usage=usage)
 
     def _expect_ready(self) -> None:
-        if self._key is None and self._is_home:
+        if self._is_home and not self._http.authorised:
             raise _ACCOUNT.missing()
 
 

@@ -33,6 +33,10 @@ class Accounts:
     def counter(self) -> TokenCounter:
         return self._make_counter()
 
+    @cached_property
+    def learner(self) -> SupportsLearning | None:
+        return self.counter if isinstance(self.counter, SupportsLearning) else None
+
     def cost(self, response: Response, asked: str, when: datetime) -> Decimal | None:
         return self._catalogue.response_cost(response, asked, when)
 
@@ -46,21 +50,18 @@ class Books:
 
     @cached_property
     def _counter(self) -> TokenCounter:
-        counter = self._accounts.counter
-        if not isinstance(counter, SupportsLearning):
-            return counter
-        return cast(TokenCounter, counter.for_model(self._model.partition(":")[2]))
-
-    @cached_property
-    def _learner(self) -> SupportsLearning | None:
-        return self._counter if isinstance(self._counter, SupportsLearning) else None
+        """One for this model, which remembers what it has measured for as long as the turn lasts."""
+        learner = self._accounts.learner
+        if learner is None:
+            return self._accounts.counter
+        return cast(TokenCounter, learner.for_model(self._model.partition(":")[2]))
 
     def settled(self, request: Request, response: Response) -> Response:
         """The response with its usage complete (U3): what was not reported is estimated, and says so."""
         usage, request = response.usage, self._asked(request, response)
         if usage.input_tokens is not None and usage.output_tokens is not None:
-            if self._learner is not None and not usage.estimated:
-                self._learner.observe(request, response)
+            if self._accounts.learner is not None and not usage.estimated:
+                self._accounts.learner.observe(request, response)
             return response
         filled = msgspec.structs.replace(
             usage,
@@ -81,8 +82,8 @@ class Books:
         return self._accounts.cost(response, self._model, when)
 
     def _sent(self, request: Request, usage: Usage) -> int:
-        if self._learner is not None:
-            counted = self._learner.count_request(request)
+        if isinstance(self._counter, SupportsLearning):
+            counted = self._counter.count_request(request)
         else:
             system = (Message.system(request.system),) if request.system else ()
             counted = self._counter.count_messages((*system, *request.messages), request.tools)

@@ -20,6 +20,9 @@ from gnomon.types.requests import Response, Usage
 __all__ = ["Catalogue", "ModelFacts", "Override", "cost", "model_facts"]
 
 
+_MOST_FOUND = 1_024
+
+
 class ModelFacts(Limits, frozen=True, kw_only=True):
     """What is known of one model. `None` is not known; nothing is refused for that.
 
@@ -78,9 +81,18 @@ class Catalogue:
         given = {_pattern(name): _override(name, each) for name, each in _mapping(overrides or {}).items()}
         self._patterns = {name: each for name, each in given.items() if _is_pattern(name)}
         self._named = {name: each for name, each in given.items() if name not in self._patterns}
+        self._found: dict[str, ModelFacts] = {}
 
     def facts(self, model: str) -> ModelFacts:
         """What is known of `provider:model`."""
+        found = self._found.get(model)
+        if found is None:
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            found = self._found[model] = self._looked_up(model)
+        return found
+
+    def _looked_up(self, model: str) -> ModelFacts:
         name = registry.parse_model(model)
         found = known(name.provider, name.model or "")
         priced = found.priced
@@ -116,7 +128,9 @@ class Catalogue:
         total = Decimal(0)
         for provider, model, usage in spent:
             names = [f"{provider}:{model}", asked] if provider and model else [asked]
-            costs = (self.cost(usage, name, when) for name in sorted(names, key=self._rank))
+            if self._patterns or self._named:
+                names.sort(key=self._rank)
+            costs = (self.cost(usage, name, when) for name in names)
             amount = next((found for found in costs if found is not None), None)
             if amount is None:
                 return None

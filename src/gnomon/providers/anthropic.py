@@ -99,7 +99,6 @@ class AnthropicProvider(HTTPProvider):
         address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _URL
         url = address.rstrip("/").removesuffix("/v1")
         account, secret = _credentials(key, auth_token)
-        self._may_ask = secret is not None or url != _URL
         self._http = connected(
             account,
             url,
@@ -137,7 +136,7 @@ class AnthropicProvider(HTTPProvider):
         return Asked(path="/v1/messages", body=body, decoder=decoder, model=model, warnings=warnings)
 
     def _expect_key(self) -> None:
-        if not self._may_ask:
+        if self._http.base_url == _URL and not self._http.authorised:
             raise _EITHER.missing()
 
 

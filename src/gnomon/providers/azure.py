@@ -80,12 +80,11 @@ class AzureProvider(HTTPProvider):
         self._summary: Summary | None = summary
         self._extra = dict(extra or {})
         self._has_address, address = _address(endpoint, base_url, dated=self._is_dated)
-        self._key, token = _credentials(key, token)
-        self._is_open = self._key is None and token is None and _HOME.match(address) is not None
+        secret, token = _credentials(key, token)
         self._http = connected(
             _ACCOUNT,
             address,
-            key=self._key,
+            key=secret,
             token=token,
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
@@ -139,7 +138,7 @@ class AzureProvider(HTTPProvider):
                 "provider 'azure' does not know your resource",
                 hint="set AZURE_OPENAI_ENDPOINT, or endpoint in [providers.azure] of your configuration",
             )
-        if self._is_open:
+        if _HOME.match(self._http.base_url) and not self._http.authorised:
             raise _ACCOUNT.missing()
 
 

@@ -62,7 +62,6 @@ class CompatibleProvider(HTTPProvider):
     ) -> None:
         self._vendor = VENDORS[self.name]
         self._account = Account(vendor=self.name, variables=(self._vendor.key_variable,))
-        self._key = found_key(self._account, key)
         self._own_quirks = dict(quirks or {})
         self.model = model or self._vendor.model
         self._quirks(self.model)  # what is wrong with them is said at once
@@ -72,7 +71,7 @@ class CompatibleProvider(HTTPProvider):
         self._http = connected(
             self._account,
             address,
-            key=self._key,
+            key=found_key(self._account, key),
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -114,7 +113,7 @@ class CompatibleProvider(HTTPProvider):
         return found
 
     def _expect_key(self) -> None:
-        if self._needs_key and self._key is None:
+        if self._needs_key and not self._http.authorised:
             raise self._account.missing()
 
 

@@ -98,12 +98,10 @@ class GeminiProvider(HTTPProvider):
         if key and token:
             raise ConfigError("provider 'gemini' has a key and a token", hint="set one of the two")
         self._account = _CLOUD if site.on_cloud else _ACCOUNT
-        secret = None if token else found_key(self._account, key)
-        self._may_ask = secret is not None or token is not None or not site.is_home
         self._http = connected(
             self._account,
             site.url,
-            key=secret,
+            key=None if token else found_key(self._account, key),
             token=token,
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
@@ -143,7 +141,7 @@ class GeminiProvider(HTTPProvider):
         return Asked(path=path, body=body, decoder=decoder, model=model, warnings=warnings)
 
     def _expect_key(self) -> None:
-        if self._may_ask:
+        if self._http.authorised or not self._site.is_home:
             return
         if self._account is _CLOUD:
             raise ConfigError(

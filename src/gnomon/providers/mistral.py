@@ -48,12 +48,11 @@ class MistralProvider(HTTPProvider):
         address = base_url or _BASE_URL
         self.model = model
         self._extra = dict(extra or {})
-        self._key = found_key(_ACCOUNT, key)
         self._is_home = _HOME.match(address) is not None
         self._http = connected(
             _ACCOUNT,
             address,
-            key=self._key,
+            key=found_key(_ACCOUNT, key),
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -80,5 +79,5 @@ class MistralProvider(HTTPProvider):
         return Asked(path="/chat/completions", body=body, decoder=decoder, model=model, warnings=warnings)
 
     def _expect_key(self) -> None:
-        if self._key is None and self._is_home:
+        if self._is_home and not self._http.authorised:
             raise _ACCOUNT.missing()

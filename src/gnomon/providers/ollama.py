@@ -69,12 +69,10 @@ class OllamaProvider(HTTPProvider):
         self._ways = Ways(vendor=self.name, context=context, keep_alive=keep_alive, extra=dict(extra or {}))
         address = server_address(base_url)
         account = _CLOUD if is_cloud(address) else _OWN
-        secret = found_key(account, key)
-        self._may_ask = secret is not None or account is _OWN or _authorises(headers or {})
         self._http = connected(
             account,
             address,
-            key=secret,
+            key=found_key(account, key),
             headers=headers,
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -101,9 +99,5 @@ class OllamaProvider(HTTPProvider):
         return Asked(path="/api/chat", body=body, decoder=decoder, model=model, warnings=warnings)
 
     def _expect_key(self) -> None:
-        if not self._may_ask:
+        if is_cloud(self._http.base_url) and not self._http.authorised:
             raise _CLOUD.missing()
-
-
-def _authorises(headers: Mapping[str, str]) -> bool:
-    return any(name.lower() == "authorization" for name in headers)

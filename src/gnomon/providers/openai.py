@@ -59,12 +59,11 @@ class OpenAIProvider(HTTPProvider):
         self._api = api
         self._summary: Summary | None = summary
         self._extra = dict(extra or {})
-        self._key = found_key(_ACCOUNT, key)
         self._is_home = is_home(address)
         self._http = connected(
             _ACCOUNT,
             address,
-            key=self._key,
+            key=found_key(_ACCOUNT, key),
             headers={**billing_headers(address, organization, project), **(headers or {})},
             limits=limits_from(connect_s, first_byte_s, idle_s, total_s),
             proxy=proxy,
@@ -94,5 +93,5 @@ class OpenAIProvider(HTTPProvider):
         return Asked(path="/chat/completions", body=body, decoder=decoder, model=model, warnings=warnings)
 
     def _expect_key(self) -> None:
-        if self._key is None and self._is_home:
+        if self._is_home and not self._http.authorised:
             raise _ACCOUNT.missing()

@@ -35,10 +35,11 @@ class PlainWalk(Walk):
 
     def _copied(self, schema: object, at: Place) -> object:
         found = self.as_schema(schema, at)
-        if isinstance(found, bool):
-            return found
+        return found if isinstance(found, bool) else self.dictionary(found, at)
+
+    def dictionary(self, schema: Schema, at: Place) -> Schema:
         made: Schema = {}
-        for key, value in found.items():
+        for key, value in schema.items():
             if key == "$ref" and isinstance(value, str) and self._leads_nowhere(value):
                 self.notes.lose(at.steps, f"the reference {value!r} leads nowhere and is not sent")
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple, cast
 
@@ -40,7 +41,7 @@ class Place(NamedTuple):
         return self._replace(inside=self.inside.union(pointers))
 
 
-class Walk:
+class Walk(ABC):
     """Goes through one schema for one dialect. `node` gives `None` where no value can be right."""
 
     def __init__(self, root: Schema, dialect: Dialect) -> None:
@@ -96,15 +97,17 @@ class Walk:
             made.setdefault("properties", {})
         return made
 
+    @abstractmethod
     def dictionary(self, schema: Schema, at: Place) -> Schema | None:
-        raise NotImplementedError
+        """A schema that is an object, in the dialect."""
 
+    @abstractmethod
     def anything(self, at: Place) -> Schema:
-        raise NotImplementedError
+        """What takes every value."""
 
+    @abstractmethod
     def stand_in(self, at: Place, kinds: tuple[str, ...] = ()) -> Schema:
         """What stands where the schema is cut off."""
-        raise NotImplementedError
 
     # References and allOf
 
