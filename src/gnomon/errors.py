@@ -30,8 +30,13 @@
     │   └── ToolTimeout
     ├── StorageError
     │   ├── Conflict
+    │   │   └── Superseded       another runner has the session now
     │   ├── NotFound
-    │   └── Unavailable         retryable
+    │   ├── Unavailable         retryable
+    │   ├── AccessDenied        the password or a permission
+    │   ├── WrongSchema         no tables yet, older ones, or newer than this code
+    │   ├── StorageFull         no room: nothing was stored
+    │   └── Damaged             what is stored cannot be read
     ├── SandboxError
     │   └── SandboxLost
     ├── GuardrailTripped      says which, and why
@@ -82,8 +87,13 @@ __all__ = [
     "ToolTimeout",
     "StorageError",
     "Conflict",
+    "Superseded",
     "NotFound",
     "Unavailable",
+    "AccessDenied",
+    "WrongSchema",
+    "StorageFull",
+    "Damaged",
     "SandboxError",
     "SandboxLost",
     "GuardrailTripped",
@@ -372,6 +382,12 @@ class Conflict(StorageError):
     code = "conflict"
 
 
+class Superseded(Conflict):
+    """Another runner has claimed the session: this one stops, without doing anything more."""
+
+    code = "superseded"
+
+
 class NotFound(StorageError):
     """It is not there."""
 
@@ -383,6 +399,30 @@ class Unavailable(StorageError):
 
     code = "unavailable"
     retryable = True
+
+
+class AccessDenied(StorageError):
+    """The store does not let us in, or not that far: a password, a permission, a read-only file."""
+
+    code = "access_denied"
+
+
+class WrongSchema(StorageError):
+    """The store has no tables yet, older ones, or newer ones than this code knows; the hint says what now."""
+
+    code = "wrong_schema"
+
+
+class StorageFull(StorageError):
+    """There is no room; what could not be stored was not stored in part either."""
+
+    code = "storage_full"
+
+
+class Damaged(StorageError):
+    """What is stored cannot be read: a damaged file, or another program's."""
+
+    code = "damaged"
 
 
 class SandboxError(GnomonError):

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gnomon.contracts.embedder import Embedder
 from gnomon.contracts.provider import Provider
-from gnomon.errors import ConfigError, MissingExtra, UnknownName
+from gnomon.contracts.storage import Storage
+from gnomon.errors import ConfigError, MissingExtra, UnknownName, scrub
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["KINDS", "ModelName", "embedder", "load", "names", "near", "parse_model", "provider"]
+__all__ = ["KINDS", "ModelName", "embedder", "load", "names", "near", "parse_model", "provider", "storage"]
 
 KINDS: dict[str, str] = {
     "providers": "provider",
@@ -72,6 +73,14 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
+    "storage": {
+        "dynamo": "gnomon.storage.dynamo:DynamoStorage",
+        "memory": "gnomon.storage.memory:MemoryStorage",
+        "mongo": "gnomon.storage.mongo:MongoStorage",
+        "postgres": "gnomon.storage.postgres:PostgresStorage",
+        "redis": "gnomon.storage.redis:RedisStorage",
+        "sqlite": "gnomon.storage.sqlite:SQLiteStorage",
+    },
     "tools": {
         "calculate": "gnomon.tools.calculator:calculate",
         "now": "gnomon.tools.clock:now",
@@ -80,6 +89,16 @@ _BUILT_IN: dict[str, dict[str, str]] = {
 
 _EXTRAS: dict[tuple[str, str], str] = {("embedders", "hashed"): "knowledge"}
 """The extra that brings a back end's driver, where it is not called like the back end."""
+
+
+_SCHEMES = {
+    "dynamodb": "dynamo",
+    "mongodb": "mongo",
+    "mongodb+srv": "mongo",
+    "postgresql": "postgres",
+    "rediss": "redis",
+}
+"""What the URL of a store begins with, where that is not its name."""
 
 
 class ModelName(NamedTuple):
@@ -136,6 +155,24 @@ def embedder(text: str, settings: Mapping[str, object] | None = None) -> Embedde
     made = kind(**chosen)
     if not isinstance(made, Embedder):  # a protocol with attributes cannot be asked of the class
         raise _no_such_class("embedders", text, kind, Embedder)
+    return made
+
+
+def storage(url: str, settings: Mapping[str, object] | None = None) -> Storage:
+    """The store that `sqlite:///gnomon.db`, `postgresql://…` or the like names, made with these settings."""
+    scheme, separator, _ = url.strip().partition("://")
+    if not separator:
+        hint = "write sqlite:///gnomon.db, postgresql://…, redis://…, mongodb://…, dynamodb://region/table"
+        raise ConfigError(f"{scrub(url)!r} is not the URL of a store", hint=hint)
+    name = _SCHEMES.get(scheme.lower(), scheme.lower())
+    kind = load("storage", name)
+    if not isinstance(kind, type):
+        raise _no_such_class("storage", name, kind, Storage)
+    chosen: dict[str, object] = {**(settings or {}), "url": url.strip()}
+    _check_settings("storage", name, kind, chosen)
+    made = kind(**chosen)
+    if not isinstance(made, Storage):
+        raise _no_such_class("storage", name, kind, Storage)
     return made
 
 

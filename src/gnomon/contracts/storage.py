@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -23,6 +24,7 @@ __all__ = [
     "Storage",
     "SupportsAuditCheck",
     "SupportsBlobs",
+    "SupportsOwners",
     "SupportsRetention",
     "SupportsWatch",
     "TraceStore",
@@ -269,6 +271,21 @@ class SupportsBlobs(Protocol):
     async def get_blob(self, digest: str) -> bytes | None: ...
 
     async def sweep_blobs(self, keep: AbstractSet[str], older_than: datetime) -> int: ...
+
+
+@runtime_checkable
+class SupportsOwners(Protocol):
+    """A store that knows which runners are alive.
+
+    - `holding` must hold the name until its block is left, and must raise
+      `Conflict` while another that is alive holds it.
+    - `is_held` must be true as long as the holder lives, and false soon after it
+      died, however it died; a holder that hangs may count as alive.
+    """
+
+    def holding(self, owner: str) -> AbstractAsyncContextManager[None]: ...
+
+    async def is_held(self, owner: str) -> bool: ...
 
 
 @runtime_checkable

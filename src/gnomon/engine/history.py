@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gnomon.types.events import LedgerEntry, MessageCompleted, MessageReceived, ToolFinished
+from gnomon.engine.view import View
+from gnomon.types.events import LedgerEntry
 from gnomon.types.messages import Message, ToolCall, ToolResult
 
 __all__ = ["History", "settled"]
@@ -18,29 +19,16 @@ class History:
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages = settled(messages)
-        self._calls: tuple[ToolCall, ...] = ()
-        self._results: dict[str, ToolResult] = {}
+        self._view = View(settled(messages))
 
     @property
     def messages(self) -> Sequence[Message]:
-        return self._messages
+        return self._view.messages
 
     async def append(self, *entries: LedgerEntry) -> None:
         """Take in what happened, in order. What is appended is kept when this returns."""
         for entry in entries:
-            if isinstance(entry, MessageReceived):
-                self._messages.append(entry.message)
-            elif isinstance(entry, MessageCompleted):
-                self._messages.append(entry.message)
-                self._calls, self._results = entry.message.tool_calls, {}
-            elif isinstance(entry, ToolFinished):
-                self._take(entry.result)
-
-    def _take(self, result: ToolResult) -> None:
-        self._results[result.call_id] = result
-        if len(self._results) == len(self._calls):
-            self._messages.append(Message.tool(*(self._results[call.id] for call in self._calls)))
+            self._view.take(0, entry)
 
 
 def settled(messages: Iterable[Message]) -> list[Message]:

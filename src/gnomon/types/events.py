@@ -35,12 +35,14 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
     "BudgetWarning",
+    "Claimed",
     "Compacted",
     "Event",
     "LedgerEntry",
     "Live",
     "MessageCompleted",
     "MessageReceived",
+    "Released",
     "RunEvent",
     "SessionEvent",
     "SubagentFinished",
@@ -201,6 +203,20 @@ TurnStop: TypeAlias = StopReason | Literal["rounds", "tokens", "seconds", "cost"
 """Why a turn ended: the model's reason, the limit that was reached, or what cut it short."""
 
 
+class Claimed(msgspec.Struct, frozen=True, tag="claimed", gc=False):
+    """A runner takes the session: whoever held it before may not go on. `epoch` counts the claims."""
+
+    owner: str
+    epoch: int
+
+
+class Released(msgspec.Struct, frozen=True, tag="released", gc=False):
+    """The runner of that epoch lets go of the session."""
+
+    owner: str
+    epoch: int
+
+
 class MessageReceived(msgspec.Struct, frozen=True, tag="message_received"):
     """A message from outside: the user's, or one that steers a running turn."""
 
@@ -342,7 +358,9 @@ class TurnCancelled(msgspec.Struct, frozen=True, tag="turn_cancelled", omit_defa
 
 
 LedgerEntry: TypeAlias = (
-    MessageReceived
+    Claimed
+    | Released
+    | MessageReceived
     | TurnStarted
     | MessageCompleted
     | ToolIntent

@@ -1,0 +1,279 @@
+"""The ledger of one session: append, claim, fold, checkpoint, read.
+
+Nothing is true of a session but what stands here. Whoever writes has read to the
+end first: an append that collides reads what is new, asks whether it may still
+write, and tries again at the new end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import NamedTuple, Self
+
+import msgspec
+
+from gnomon._payload import PLAIN, Packed, blobs_named, packed, unpacked
+from gnomon.contracts.storage import (
+    Storage,
+    SupportsBlobs,
+    SupportsOwners,
+    SupportsWatch,
+    read_events,
+)
+from gnomon.engine.clock import Clock, SystemClock
+from gnomon.engine.fold import Fold, Snapshot
+from gnomon.engine.ids import new_id
+from gnomon.errors import Conflict, NotFound, Superseded
+from gnomon.stream import PullStream
+from gnomon.types.codec import encode_event
+from gnomon.types.events import (
+    Claimed,
+    Event,
+    LedgerEntry,
+    MessageReceived,
+    Released,
+    ToolFinished,
+)
+from gnomon.types.records import Checkpoint, LedgerEvent, SessionRecord, SessionState, Time
+
+__all__ = ["Ledger", "Read"]
+
+_POLL_S = 0.25
+_TRIES = 1_000
+
+
+class Read(NamedTuple):
+    """An entry with its place in the ledger."""
+
+    seq: int
+    entry: Event
+
+
+class Ledger:
+    """One session's ledger, read up to `fold.seq`.
+
+    Anybody may append what comes from outside: a message, an approval, a cancel. A
+    runner claims the session first; from then on its appends hold only as long as
+    nobody else has claimed it, and raise `Superseded` after that.
+    """
+
+    def __init__(self, storage: Storage, session_id: str, *, clock: Clock | None = None) -> None:
+        self.session_id = session_id
+        self.fold = Fold()
+        self._storage = storage
+        self._clock = clock or SystemClock()
+        self._claim: Claimed | None = None
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, storage: Storage, session_id: str, *, clock: Clock | None = None) -> Self:
+        """The ledger, read from its latest checkpoint's view on, to its end."""
+        ledger = cls(storage, session_id, clock=clock)
+        checkpoint = await storage.get_latest_checkpoint(session_id)
+        if checkpoint is not None:
+            ledger.fold = Fold(_snapshot(checkpoint), checkpoint.seq)
+        await ledger.refresh()
+        return ledger
+
+    @property
+    def claim_held(self) -> Claimed | None:
+        """Our claim, as long as we know of no later one."""
+        return self._claim
+
+    # --- reading
+
+    async def refresh(self) -> list[Read]:
+        """What is new since the last look, taken into the fold."""
+        async with self._writing:
+            return await self._read_new()
+
+    async def _read_new(self) -> list[Read]:
+        new: list[Read] = []
+        async with read_events(self._storage, self.session_id, after_seq=self.fold.seq) as events:
+            async for event in events:
+                entry = await self._entry(event)
+                self.fold.take(event.seq, entry)
+                new.append(Read(event.seq, entry))
+        return new
+
+    def watch(self, after_seq: int = 0) -> PullStream[Read]:
+        """What stands after that place, and then what is appended, by anybody."""
+        return PullStream(self._watched(after_seq))
+
+    async def _watched(self, after_seq: int) -> AsyncGenerator[Read, None]:
+        if isinstance(self._storage, SupportsWatch):
+            async with self._storage.watch(self.session_id, after_seq) as events:
+                async for event in events:
+                    yield Read(event.seq, await self._entry(event))
+        while True:  # a store that cannot tell is asked again and again
+            async with read_events(self._storage, self.session_id, after_seq=after_seq) as events:
+                async for event in events:
+                    yield Read(event.seq, await self._entry(event))
+                    after_seq = event.seq
+            await asyncio.sleep(_POLL_S)
+
+    async def _entry(self, event: LedgerEvent) -> Event:
+        blobs: dict[str, bytes] = {}
+        for digest in blobs_named(event):
+            found = await self._storage.get_blob(digest) if isinstance(self._storage, SupportsBlobs) else None
+            if found is not None:
+                blobs[digest] = found
+        return unpacked(event, blobs)
+
+    # --- writing
+
+    async def append(self, *entries: LedgerEntry) -> int:
+        """Add the entries as one, and give the ledger's new end. What was appended before is left out.
+
+        A message with an id that was seen, and a result of a call that has one, are not
+        added again.
+        """
+        async with self._writing:
+            for _ in range(_TRIES):
+                self._check_claim()
+                new = [entry for entry in entries if not self._has(entry)]
+                if not new or await self._append(new):
+                    return self.fold.seq
+        raise Conflict(f"session {self.session_id!r} is written by too many at once")
+
+    async def _append(self, entries: Sequence[LedgerEntry]) -> bool:
+        """`False` when somebody else was first; what they wrote has then been read."""
+        events = [await self._event(at, entry) for at, entry in enumerate(entries, self.fold.seq + 1)]
+        try:
+            await self._storage.append_events(events)
+        except Conflict:
+            await self._catch_up()
+            return False
+        for event, entry in zip(events, entries, strict=True):
+            self.fold.take(event.seq, entry)
+        return True
+
+    async def _event(self, seq: int, entry: LedgerEntry) -> LedgerEvent:
+        """The entry as it is stored. What is large is stored first: no event names what is not there."""
+        kept = (
+            packed(entry) if isinstance(self._storage, SupportsBlobs) else Packed(encode_event(entry), PLAIN)
+        )
+        for content in kept.blobs:
+            await self._storage.put_blob(content)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]
+        return LedgerEvent(
+            session_id=self.session_id,
+            seq=seq,
+            id=new_id("evt"),
+            type=_type_of(entry),
+            payload=kept.payload,
+            created_at=self._clock.now(),
+            version=kept.version,
+        )
+
+    async def _catch_up(self) -> None:
+        before = self.fold.seq
+        if await self._read_new() or before == 0:
+            return
+        last = await self._storage.list_events(self.session_id, before - 1, 1)
+        if not last.items:
+            raise NotFound(f"the ledger of session {self.session_id!r} is gone: the session was deleted")
+
+    def _has(self, entry: LedgerEntry) -> bool:
+        """Whoever writes at the end has read to it, and so knows what is there already."""
+        if isinstance(entry, MessageReceived):
+            return entry.message_id in self.fold.recent
+        if isinstance(entry, ToolFinished):
+            return self.fold.has_result(entry.result.call_id)
+        return False
+
+    # --- who may run the session
+
+    async def claim(self, owner: str, *, take_over: bool = False) -> int:
+        """Become the runner, and give the epoch of the claim.
+
+        `Conflict` while another that is alive has the session, unless a person says `take_over`.
+        """
+        async with self._writing:
+            await self._read_new()
+            for _ in range(_TRIES):
+                await self._check_free(owner, take_over)
+                claim = Claimed(owner, self.fold.epoch + 1)
+                if await self._append([claim]):
+                    self._claim = claim
+                    return claim.epoch
+        raise Conflict(f"session {self.session_id!r} is written by too many at once")
+
+    async def release(self) -> None:
+        """Let go of the session; nothing happens when it is not ours any more."""
+        claim = self._claim
+        if claim is None:
+            return
+        try:
+            await self.append(Released(claim.owner, claim.epoch))
+        except Superseded:
+            pass
+        finally:
+            self._claim = None
+
+    async def _check_free(self, owner: str, take_over: bool) -> None:
+        holder = self.fold.owner
+        if holder is None or holder == owner or take_over:
+            return
+        if not isinstance(self._storage, SupportsOwners) or await self._storage.is_held(holder):
+            hint = "it runs there; to take it away from that runner, say take_over"
+            raise Conflict(f"session {self.session_id!r} is held by {holder!r}", hint=hint)
+
+    def _check_claim(self) -> None:
+        claim = self._claim
+        if claim is not None and (self.fold.owner, self.fold.epoch) != (claim.owner, claim.epoch):
+            self._claim = None
+            holder = self.fold.owner or "nobody"
+            raise Superseded(
+                f"session {self.session_id!r} was taken over by {holder} (epoch {self.fold.epoch})"
+            )
+
+    # --- what is derived
+
+    async def checkpoint(self) -> None:
+        """Save where to open the session from. One a session: it is derived, and safe to lose."""
+        await self._storage.save_checkpoint(
+            Checkpoint(
+                id=self.session_id,
+                session_id=self.session_id,
+                seq=self.fold.seq,
+                created_at=self._clock.now(),
+                state=self.fold.state(),
+            )
+        )
+
+    async def project(
+        self, status: SessionState, *, runnable: bool = False, wake_at: Time | None = None
+    ) -> SessionRecord:
+        """Write the session's row as the ledger stands; a row that knows more of it is left alone."""
+        for _ in range(_TRIES):
+            row = await self._storage.get_session(self.session_id)
+            if row is None:
+                raise NotFound(f"there is no session {self.session_id!r}")
+            if row.last_seq > self.fold.seq:
+                return row
+            changed = msgspec.structs.replace(
+                row,
+                status=status,
+                runnable=runnable,
+                wake_at=wake_at,
+                last_seq=self.fold.seq,
+                updated_at=self._clock.now(),
+            )
+            try:
+                return await self._storage.update_session(changed)
+            except Conflict:
+                continue
+        raise Conflict(f"the row of session {self.session_id!r} is written by too many at once")
+
+
+def _snapshot(checkpoint: Checkpoint) -> Snapshot | None:
+    """`None` for one that this code cannot read: the ledger has everything."""
+    try:
+        return msgspec.convert(checkpoint.state, Snapshot)
+    except msgspec.ValidationError:
+        return None
+
+
+def _type_of(entry: LedgerEntry) -> str:
+    return str(entry.__struct_config__.tag)

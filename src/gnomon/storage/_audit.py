@@ -1,0 +1,148 @@
+"""Who did what, in a chain that shows tampering.
+
+Each row's hash covers the row, its number and the hash before it. A row is
+inserted at the number after the last one, which only one writer can do. The
+chain's head is kept apart, so that a removed last row shows too. It may lag
+behind after a crash, and then says only how long the chain must be at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+
+import msgspec
+
+from gnomon.contracts.storage import PAGE_SIZE, AuditFault
+from gnomon.errors import Conflict
+from gnomon.storage._keys import joined, number_key
+from gnomon.storage._part import LONGEST_PAGE, Part, moved
+from gnomon.storage._rows import Place, Row, Span
+from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.types.records import AuditLog, Page
+
+__all__ = ["ANCHOR", "AuditChain", "audit_row", "is_anchor", "row_hash"]
+
+ANCHOR = "gnomon.pruned"
+"""The action of the row that stands for those that pruning removed; its hash is the last one's of them."""
+
+_TRIES = 1_000
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+class AuditChain(Part):
+    async def append_audit_log(self, log: AuditLog) -> AuditLog:
+        """Numbers and hashes are made here; what the caller gave for them counts only for an anchor."""
+        _check(log)
+        await self._enrol()
+        for _ in range(_TRIES):
+            row = _linked(log, await self._last(log.session_id))
+            if await self._rows.write(self._tenant, audit_row(row), 0):
+                await self._move_head(row)
+                return row
+        raise Conflict(f"the audit chain of session {log.session_id!r} is written by too many at once")
+
+    async def list_audit_logs(
+        self, session_id: str, limit: int = PAGE_SIZE, offset: int = 0, *, cursor: str | None = None
+    ) -> Page[AuditLog]:
+        span = msgspec.structs.replace(_chain(session_id), descending=True)
+        return await self._page("list_audit_logs", span, AuditLog, limit, offset, cursor)
+
+    async def verify_audit(self, session_id: str) -> tuple[AuditFault, ...]:
+        faults: list[AuditFault] = []
+        before: AuditLog | None = None
+        async for row in self._chained(session_id):
+            if is_anchor(row):  # what an interrupted pruning has left before it does not count
+                faults.clear()
+            else:
+                faults += _faults(before, row)
+            before = row
+        head = await self._rows.get(self._tenant, "heads", _head_id(session_id))
+        length = before.seq if before is not None else 0
+        if head is not None and head.revision > length:
+            faults.append(AuditFault(length + 1, "", "removed"))
+        return tuple(faults)
+
+    async def _chained(self, session_id: str) -> AsyncGenerator[AuditLog, None]:
+        """The rows of a chain, oldest first."""
+        span = msgspec.structs.replace(_chain(session_id), limit=LONGEST_PAGE)
+        while True:
+            found = await self._rows.find(self._tenant, span)
+            for row in found:
+                yield self._read(AuditLog, row)
+            if len(found) < span.limit:
+                return
+            span = moved(span, found[-1].sort)
+
+    async def _last(self, session_id: str) -> AuditLog | None:
+        span = msgspec.structs.replace(_chain(session_id), descending=True, limit=1)
+        found = await self._rows.find(self._tenant, span)
+        return self._read(AuditLog, found[0]) if found else None
+
+    async def _move_head(self, row: AuditLog) -> None:
+        """The head's revision is the chain's length; it only grows."""
+        expect = row.seq - 1
+        head = Row(kind="heads", id=_head_id(row.session_id), revision=row.seq, body=row.hash.encode())
+        while not await self._rows.write(self._tenant, head, expect):
+            found = await self._rows.get(self._tenant, "heads", head.id)
+            if found is not None and found.revision >= row.seq:
+                return
+            expect = found.revision if found is not None else 0
+
+
+def is_anchor(row: AuditLog) -> bool:
+    return row.action == ANCHOR
+
+
+def row_hash(row: AuditLog) -> str:
+    """What the row's hash must be."""
+    times = row.created_at.isoformat(timespec="microseconds")
+    fields = (row.session_id, row.seq, row.prev_hash, row.id, row.actor, row.action, row.resource, times)
+    return sha256(_canonical.encode((*fields, row.detail))).hexdigest()
+
+
+def _linked(log: AuditLog, last: AuditLog | None) -> AuditLog:
+    """The row as the next of its chain. Only an anchor may begin one with a hash of its own."""
+    created = checked_time("created_at", log.created_at)
+    if last is None and is_anchor(log) and log.hash and log.seq > 0:
+        return msgspec.structs.replace(log, created_at=created)
+    seq, prev_hash = (last.seq + 1, last.hash) if last is not None else (1, "")
+    row = msgspec.structs.replace(log, created_at=created, seq=seq, prev_hash=prev_hash, hash="")
+    return msgspec.structs.replace(row, hash=row_hash(row))
+
+
+def _faults(before: AuditLog | None, row: AuditLog) -> list[AuditFault]:
+    due, prev_hash = (before.seq + 1, before.hash) if before is not None else (1, "")
+    faults: list[AuditFault] = []
+    if row.seq != due:
+        faults.append(AuditFault(due, row.id, "removed"))
+    elif row.prev_hash != prev_hash:
+        faults.append(AuditFault(row.seq, row.id, "forked"))
+    if row.hash != row_hash(row):
+        faults.append(AuditFault(row.seq, row.id, "edited"))
+    return faults
+
+
+def _check(log: AuditLog) -> None:
+    checked_name("the audit row's id", log.id)
+    checked_name("the session's id", log.session_id, empty=True)
+
+
+def _chain(session_id: str) -> Span:
+    part = checked_name("the session's id", session_id, empty=True)
+    return Span(kind="audit", index="session", part=part)
+
+
+def _head_id(session_id: str) -> str:
+    return joined("audit", session_id)
+
+
+def audit_row(log: AuditLog) -> Row:
+    at = number_key(log.seq)
+    return Row(
+        kind="audit",
+        id=joined(log.session_id, at),
+        body=encoded("audit row", log, "detail"),
+        places={"session": Place(log.session_id, at)},
+    )

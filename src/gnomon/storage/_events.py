@@ -1,0 +1,150 @@
+"""The logs: each append is a group of events in one row, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from gnomon.contracts.storage import PAGE_SIZE
+from gnomon.errors import Conflict, Damaged, InvalidInput, StorageError
+from gnomon.storage._keys import cursor as made_cursor
+from gnomon.storage._keys import number_key, opened
+from gnomon.storage._part import Part, checked_limit
+from gnomon.storage._rows import READ_BYTES, Group
+from gnomon.storage._values import checked_name, checked_time
+from gnomon.stream import PullStream
+from gnomon.types.records import LedgerEvent, Page
+
+__all__ = ["EventLog"]
+
+_WATCHED = 200
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event as it stands in a group, which knows the session and the numbers."""
+
+    id: str
+    type: str
+    payload: bytes
+    created_at: datetime
+    version: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[_Kept]).decode
+
+
+class EventLog(Part):
+    async def append_event(self, event: LedgerEvent) -> None:
+        await self.append_events((event,))
+
+    async def append_events(self, events: Sequence[LedgerEvent]) -> None:
+        if not events:
+            return
+        group = _group(events)
+        if self._tenant not in self._rows.tenants:
+            await self._enrol()
+        if not await self._rows.append(self._tenant, events[0].session_id, group):
+            raise Conflict(
+                f"event {group.first} of session {events[0].session_id!r} is not the next one",
+                hint="somebody else has appended, or there would be a gap: read the log's end again",
+            )
+
+    async def list_events(
+        self, session_id: str, after_seq: int = 0, limit: int = PAGE_SIZE, *, cursor: str | None = None
+    ) -> Page[LedgerEvent]:
+        limit = checked_limit(limit, 0, cursor)
+        checked_name("the session's id", session_id)
+        if cursor is not None:
+            after_seq = _seq_of(opened("list_events", cursor))
+        events, has_more = await self._events(session_id, max(after_seq, 0), limit)
+        after = made_cursor("list_events", number_key(events[-1].seq)) if has_more else None
+        return Page(tuple(events), after)
+
+    def watch(self, session_id: str, after_seq: int = 0) -> PullStream[LedgerEvent]:
+        return PullStream(self._watched(checked_name("the session's id", session_id), after_seq))
+
+    async def _watched(self, session_id: str, after_seq: int) -> AsyncGenerator[LedgerEvent, None]:
+        # The bell is hung up before the first look, so that nothing falls in between.
+        async with self._rows.listening(self._tenant, session_id) as bell:
+            while True:
+                events, has_more = await self._events(session_id, after_seq, _WATCHED)
+                for event in events:
+                    yield event
+                    after_seq = event.seq
+                if not has_more:
+                    await bell.wait(self._rows.rows.poll_s)
+
+    async def _events(self, session_id: str, after_seq: int, limit: int) -> tuple[list[LedgerEvent], bool]:
+        """The next events, and whether there are more."""
+        groups = await self._rows.read(self._tenant, session_id, after_seq, limit + 1)
+        events: list[LedgerEvent] = []
+        for group in groups:
+            if len(events) > limit:
+                break
+            events += [event for event in self._unpacked(session_id, group) if event.seq > after_seq]
+        if not events:
+            return events, False
+        # A read that was cut short by its size may have more behind it; looking costs one empty page.
+        return events[:limit], len(events) > limit or _is_heavy(groups)
+
+    def _unpacked(self, session_id: str, group: Group) -> list[LedgerEvent]:
+        try:
+            kept = _decode(group.body)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise self._damaged(session_id, group, str(error)) from error
+        if len(kept) != group.last - group.first + 1:
+            raise self._damaged(session_id, group, f"{len(kept)} events were found")
+        return [
+            LedgerEvent(
+                session_id=session_id,
+                seq=seq,
+                id=event.id,
+                type=event.type,
+                payload=event.payload,
+                created_at=event.created_at,
+                version=event.version,
+            )
+            for seq, event in enumerate(kept, group.first)
+        ]
+
+    def _damaged(self, session_id: str, group: Group, why: str) -> StorageError:
+        what = f"events {group.first} to {group.last} of session {session_id!r}"
+        return Damaged(f"{self._rows.where}: {what} cannot be read: {why}")
+
+
+def _is_heavy(groups: list[Group]) -> bool:
+    return sum(len(group.body) for group in groups) >= READ_BYTES
+
+
+def _group(events: Sequence[LedgerEvent]) -> Group:
+    first, session_id = events[0].seq, checked_name("the session's id", events[0].session_id)
+    if not isinstance(first, int) or first < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - structs do not check
+        raise InvalidInput(f"events are counted from 1; {first!r} was given")
+    for seq, event in enumerate(events, first):
+        if event.session_id != session_id:
+            raise InvalidInput(
+                f"a group is of one session; {session_id!r} and {event.session_id!r} were given"
+            )
+        if event.seq != seq:
+            raise InvalidInput(
+                f"the events of a group follow one another; {event.seq} came where {seq} was due"
+            )
+    kept = [
+        _Kept(
+            event.id, event.type, event.payload, checked_time("created_at", event.created_at), event.version
+        )
+        for event in events
+    ]
+    try:
+        return Group(first, first + len(kept) - 1, _encode(kept))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"event {first} of session {session_id!r} cannot be stored: {error}") from None
+
+
+def _seq_of(sort: str) -> int:
+    if not sort.isdecimal():
+        raise InvalidInput("the cursor was not given by list_events", hint="use Page.next of the same list")
+    return int(sort)

@@ -1,0 +1,117 @@
+"""The rows of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from heapq import merge
+
+import msgspec
+
+from gnomon.contracts.storage import PAGE_SIZE
+from gnomon.errors import Conflict, InvalidInput, NotFound
+from gnomon.storage._keys import cursor as made_cursor
+from gnomon.storage._keys import joined, opened, past, time_key
+from gnomon.storage._part import Part, checked_limit
+from gnomon.storage._rows import Place, Row, Span
+from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.types.records import Page, SessionRecord
+
+__all__ = ["SessionRows", "session_row"]
+
+
+class SessionRows(Part):
+    async def create_session(self, session: SessionRecord) -> None:
+        row = session_row(session)
+        await self._enrol()
+        if not await self._rows.write(self._tenant, row, 0):
+            raise Conflict(f"session {session.id!r} exists already")
+
+    async def get_session(self, session_id: str) -> SessionRecord | None:
+        return await self._get("sessions", checked_name("the session's id", session_id), SessionRecord)
+
+    async def update_session(self, session: SessionRecord) -> SessionRecord:
+        row = session_row(msgspec.structs.replace(session, revision=session.revision + 1))
+        stored = await self.get_session(session.id)
+        if stored is None:
+            raise NotFound(f"there is no session {session.id!r}")
+        if stored.revision != session.revision:
+            raise _stale(session, f"its revision is {stored.revision}, not {session.revision}")
+        if session.last_seq < stored.last_seq:
+            raise _stale(session, f"its last_seq is {stored.last_seq}, and {session.last_seq} is lower")
+        if not await self._rows.write(self._tenant, row, _stored_revision(session)):
+            raise _stale(session, "it has changed in this moment")
+        return session_of(row)
+
+    async def list_sessions(
+        self, agent_id: str = "", limit: int = PAGE_SIZE, offset: int = 0, *, cursor: str | None = None
+    ) -> Page[SessionRecord]:
+        agent_id = checked_name("the agent's id", agent_id, empty=True)
+        index = "agent" if agent_id else "all"
+        span = Span(kind="sessions", index=index, part=agent_id, descending=True)
+        return await self._page("list_sessions", span, SessionRecord, limit, offset, cursor)
+
+    async def list_runnable(
+        self, now: datetime, limit: int = PAGE_SIZE, *, cursor: str | None = None
+    ) -> Page[SessionRecord]:
+        """Two stretches, those that are runnable and those whose time has come, in one order."""
+        limit = checked_limit(limit, 0, cursor)
+        above = opened("list_runnable", cursor) if cursor is not None else ""
+        due = Span(kind="sessions", index="due", above=above, limit=limit + 1)
+        awake = past(time_key(checked_time("now", now)))
+        wake = Span(kind="sessions", index="wake", above=above, below=awake, limit=limit + 1)
+        found = [await self._rows.find(self._tenant, span) for span in (due, wake)]
+        rows = list(merge(*found, key=lambda row: row.sort))
+        records = tuple(self._read(SessionRecord, row) for row in rows[:limit])
+        after = made_cursor("list_runnable", rows[limit - 1].sort) if len(rows) > limit else None
+        return Page(records, after)
+
+
+def session_row(session: SessionRecord) -> Row:
+    """The row of a record, with its times in UTC."""
+    checked_name("the session's id", session.id)
+    checked_name("the agent's id", session.agent_id, empty=True)
+    checked_name("the user's id", session.user_id, empty=True)
+    if session.revision < 0 or session.last_seq < 0:
+        raise InvalidInput(f"the revision and last_seq of session {session.id!r} must not be negative")
+    wake = session.wake_at and checked_time("wake_at", session.wake_at)
+    created, updated = (
+        checked_time("created_at", session.created_at),
+        checked_time("updated_at", session.updated_at),
+    )
+    session = msgspec.structs.replace(session, created_at=created, updated_at=updated, wake_at=wake)
+    return Row(
+        kind="sessions",
+        id=session.id,
+        # A row's revision counts from 1: 0 says that there is none.
+        revision=_stored_revision(session),
+        body=encoded("session", session, "metadata"),
+        places=_places(session),
+    )
+
+
+def session_of(row: Row) -> SessionRecord:
+    return msgspec.json.decode(row.body, type=SessionRecord)
+
+
+def _stored_revision(session: SessionRecord) -> int:
+    return session.revision + 1
+
+
+def _places(session: SessionRecord) -> Mapping[str, Place]:
+    born = joined(time_key(session.created_at), session.id)
+    touched = joined(time_key(session.updated_at), session.id)
+    places = {"all": Place("", born), "touched": Place("", touched)}
+    if session.agent_id:
+        places["agent"] = Place(session.agent_id, born)
+    if session.user_id:
+        places["user"] = Place(session.user_id, born)
+    if session.runnable:
+        places["due"] = Place("", touched)
+    elif session.wake_at is not None:
+        places["wake"] = Place("", joined(time_key(session.wake_at), session.id))
+    return places
+
+
+def _stale(session: SessionRecord, why: str) -> Conflict:
+    return Conflict(f"session {session.id!r} was changed by somebody else: {why}", hint="read it again")

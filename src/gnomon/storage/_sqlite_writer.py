@@ -1,0 +1,125 @@
+"""The one thread that writes an SQLite file.
+
+Whatever waits when it is free goes into one transaction: a hundred sessions that
+append at the same time cost one sync of the disk. A caller hears of its write
+after that commit, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeAlias, TypeVar
+
+__all__ = ["Work", "Writer"]
+
+_MOST = 1_000
+"""Jobs in one transaction: so that the first does not wait for too many others."""
+
+_T = TypeVar("_T")
+Work: TypeAlias = Callable[[sqlite3.Connection], _T]
+_Job: TypeAlias = tuple[Work[object], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+_Outcome: TypeAlias = tuple["asyncio.Future[Any]", object, BaseException | None]
+
+
+class Writer:
+    """Runs jobs one after another in transactions they share."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._connection: sqlite3.Connection | None = None
+        self._thread: Thread | None = None
+        self._starting = Lock()
+
+    def submit(self, work: Work[_T]) -> Awaitable[_T]:
+        """What the work returns or raises, once it is durable; cancelled, it may still be done."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+        if self._thread is None:
+            self._start()
+        self._jobs.put((work, future, loop))
+        return future
+
+    def stop(self) -> None:
+        """Finish what was given, and close the file. Blocks for as long as that takes."""
+        with self._starting:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(None)
+            thread.join()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                # A daemon: what is not yet committed was not yet acknowledged either.
+                self._thread = Thread(target=self._run, name="gnomon-sqlite-writer", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            _settle(self._done(batch))
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _next_batch(self) -> list[_Job] | None:
+        first = self._jobs.get()
+        if first is None:
+            return None
+        batch = [first]
+        with suppress(Empty):
+            while len(batch) < _MOST:
+                job = self._jobs.get_nowait()
+                if job is None:
+                    self._jobs.put(None)  # after this batch
+                    break
+                batch.append(job)
+        return batch
+
+    def _done(self, batch: list[_Job]) -> list[_Outcome]:
+        """The outcome of each job: together if that goes, else each by itself."""
+        batch = [job for job in batch if not job[1].cancelled()]
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            return self._committed(batch, self._connection) if batch else []
+        except BaseException as error:  # noqa: BLE001 - the callers get it
+            if len(batch) == 1 or self._connection is None:
+                return [(future, None, error) for _, future, _ in batch]
+        return [outcome for job in batch for outcome in self._done([job])]
+
+    def _committed(self, batch: list[_Job], connection: sqlite3.Connection) -> list[_Outcome]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes: list[_Outcome] = [(future, work(connection), None) for work, future, _ in batch]
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+
+def _settle(outcomes: list[_Outcome]) -> None:
+    """Tell every caller, with one wake of each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+    for outcome in outcomes:
+        loops.setdefault(outcome[0].get_loop(), []).append(outcome)
+    for loop, told in loops.items():
+        with suppress(RuntimeError):  # the loop is over, and nobody waits there
+            loop.call_soon_threadsafe(_tell, told)
+
+
+def _tell(outcomes: list[_Outcome]) -> None:
+    for future, result, error in outcomes:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
