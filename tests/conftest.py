@@ -3,6 +3,7 @@
 - A plain `async def test_…` runs under `asyncio.run`, and fails when it leaves a task behind.
   The checks of the contract suites are left to the plugin that `gnomon` itself ships.
 - A connection to anything but this machine is refused.
+- Servers that tests shared end with them.
 - Property tests take 50 examples, or 2,000 with `GNOMON_SOAK=1`; with `GNOMON_TEST_SEED`
   set, a run can be repeated exactly.
 """
@@ -14,6 +15,7 @@ import inspect
 import ipaddress
 import os
 import socket
+import sys
 from collections.abc import Callable
 
 import hypothesis
@@ -103,6 +105,8 @@ def pytest_unconfigure() -> None:
     for name in _real:
         if name in vars(socket.socket):
             delattr(socket.socket, name)
+    if (servers := sys.modules.get("servers")) is not None:  # most runs have none
+        servers.stop_shared()
 
 
 # --- repeatable properties --------------------------------------------------

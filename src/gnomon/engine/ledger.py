@@ -41,6 +41,7 @@ __all__ = ["Ledger", "Read"]
 
 _POLL_S = 0.25
 _TRIES = 1_000
+_SAVE_EVERY = 50
 
 
 class Read(NamedTuple):
@@ -65,6 +66,7 @@ class Ledger:
         self._clock = clock or SystemClock()
         self._claim: Claimed | None = None
         self._writing = asyncio.Lock()
+        self._saved_seq, self._saved_start = 0, self.fold.view_start
 
     @classmethod
     async def open(cls, storage: Storage, session_id: str, *, clock: Clock | None = None) -> Self:
@@ -73,6 +75,7 @@ class Ledger:
         checkpoint = await storage.get_latest_checkpoint(session_id)
         if checkpoint is not None:
             ledger.fold = Fold(_snapshot(checkpoint), checkpoint.seq)
+            ledger._saved_seq, ledger._saved_start = checkpoint.seq, ledger.fold.view_start
         await ledger.refresh()
         return ledger
 
@@ -140,11 +143,14 @@ class Ledger:
     async def _append(self, entries: Sequence[LedgerEntry]) -> bool:
         """`False` when somebody else was first; what they wrote has then been read."""
         events = [await self._event(at, entry) for at, entry in enumerate(entries, self.fold.seq + 1)]
+        point = self._checkpoint() if self._is_due() else None
         try:
-            await self._storage.append_events(events)
+            await self._storage.append_events(events, checkpoint=point)
         except Conflict:
             await self._catch_up()
             return False
+        if point is not None:
+            self._saved_seq, self._saved_start = point.seq, self.fold.view_start
         for event, entry in zip(events, entries, strict=True):
             self.fold.take(event.seq, entry)
         return True
@@ -231,16 +237,22 @@ class Ledger:
     # --- what is derived
 
     async def checkpoint(self) -> None:
-        """Save where to open the session from. One a session: it is derived, and safe to lose."""
-        await self._storage.save_checkpoint(
-            Checkpoint(
-                id=self.session_id,
-                session_id=self.session_id,
-                seq=self.fold.seq,
-                created_at=self._clock.now(),
-                state=self.fold.state(),
-            )
+        """Save where to open the session from; appends do so by themselves now and then."""
+        await self._storage.save_checkpoint(self._checkpoint())
+
+    def _checkpoint(self) -> Checkpoint:
+        """One a session: it is derived, and safe to lose."""
+        return Checkpoint(
+            id=self.session_id,
+            session_id=self.session_id,
+            seq=self.fold.seq,
+            created_at=self._clock.now(),
+            state=self.fold.state(),
         )
+
+    def _is_due(self) -> bool:
+        """After a number of events, and as soon as the view starts elsewhere."""
+        return self.fold.seq - self._saved_seq >= _SAVE_EVERY or self.fold.view_start != self._saved_start
 
     async def project(
         self, status: SessionState, *, runnable: bool = False, wake_at: Time | None = None

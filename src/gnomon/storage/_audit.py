@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from gnomon.contracts.storage import PAGE_SIZE, AuditFault
+from gnomon.contracts.storage import AUDIT_ANCHOR, PAGE_SIZE, AuditFault
 from gnomon.errors import Conflict
 from gnomon.storage._keys import joined, number_key
 from gnomon.storage._part import LONGEST_PAGE, Part, moved
@@ -21,10 +21,7 @@ from gnomon.storage._rows import Place, Row, Span
 from gnomon.storage._values import checked_name, checked_time, encoded
 from gnomon.types.records import AuditLog, Page
 
-__all__ = ["ANCHOR", "AuditChain", "audit_row", "is_anchor", "row_hash"]
-
-ANCHOR = "gnomon.pruned"
-"""The action of the row that stands for those that pruning removed; its hash is the last one's of them."""
+__all__ = ["AuditChain", "audit_row", "is_anchor", "row_hash"]
 
 _TRIES = 1_000
 
@@ -92,7 +89,7 @@ class AuditChain(Part):
 
 
 def is_anchor(row: AuditLog) -> bool:
-    return row.action == ANCHOR
+    return row.action == AUDIT_ANCHOR
 
 
 def row_hash(row: AuditLog) -> str:
@@ -127,6 +124,7 @@ def _faults(before: AuditLog | None, row: AuditLog) -> list[AuditFault]:
 def _check(log: AuditLog) -> None:
     checked_name("the audit row's id", log.id)
     checked_name("the session's id", log.session_id, empty=True)
+    encoded("audit row", log, "detail")  # before it is hashed: what cannot be kept must not be in the chain
 
 
 def _chain(session_id: str) -> Span:

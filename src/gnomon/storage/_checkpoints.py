@@ -14,12 +14,12 @@ from gnomon.storage._rows import Place, Row, Span
 from gnomon.storage._values import checked_name, checked_time, encoded
 from gnomon.types.records import Checkpoint, Page
 
-__all__ = ["CheckpointRows"]
+__all__ = ["CheckpointRows", "checkpoint_row"]
 
 
 class CheckpointRows(Part):
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        row = _row(checkpoint)
+        row = checkpoint_row(checkpoint)
         await self._enrol()
         await self._rows.write(self._tenant, row, None)
 
@@ -39,7 +39,7 @@ class CheckpointRows(Part):
         return await self._page("list_checkpoints", span, Checkpoint, limit, offset, cursor)
 
 
-def _row(checkpoint: Checkpoint) -> Row:
+def checkpoint_row(checkpoint: Checkpoint) -> Row:
     checked_name("the checkpoint's id", checkpoint.id)
     checked_name("the session's id", checkpoint.session_id)
     if checkpoint.seq < 0:

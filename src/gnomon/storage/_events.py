@@ -9,15 +9,16 @@ import msgspec
 
 from gnomon.contracts.storage import PAGE_SIZE
 from gnomon.errors import Conflict, Damaged, InvalidInput, StorageError
+from gnomon.storage._checkpoints import checkpoint_row
 from gnomon.storage._keys import cursor as made_cursor
 from gnomon.storage._keys import number_key, opened
 from gnomon.storage._part import Part, checked_limit
 from gnomon.storage._rows import READ_BYTES, Group
 from gnomon.storage._values import checked_name, checked_time
 from gnomon.stream import PullStream
-from gnomon.types.records import LedgerEvent, Page
+from gnomon.types.records import Checkpoint, LedgerEvent, Page
 
-__all__ = ["EventLog"]
+__all__ = ["EventLog", "packed_group"]
 
 _WATCHED = 200
 
@@ -35,22 +36,49 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[_Kept]).decode
 
+_VACANT = _encode([])
+"""The body of a group that stands for events which were pruned before the log was copied here."""
+
 
 class EventLog(Part):
     async def append_event(self, event: LedgerEvent) -> None:
         await self.append_events((event,))
 
-    async def append_events(self, events: Sequence[LedgerEvent]) -> None:
+    async def append_events(
+        self, events: Sequence[LedgerEvent], *, checkpoint: Checkpoint | None = None
+    ) -> None:
+        row = checkpoint_row(checkpoint) if checkpoint is not None else None
         if not events:
-            return
-        group = _group(events)
+            raise InvalidInput("there is no event to append")
+        group = packed_group(events)
         if self._tenant not in self._rows.tenants:
             await self._enrol()
-        if not await self._rows.append(self._tenant, events[0].session_id, group):
+        if not await self._rows.append(self._tenant, events[0].session_id, group, row):
             raise Conflict(
                 f"event {group.first} of session {events[0].session_id!r} is not the next one",
                 hint="somebody else has appended, or there would be a gap: read the log's end again",
             )
+
+    async def begin_log(self, events: Sequence[LedgerEvent]) -> None:
+        """What was pruned before them is stood for by an empty group, until they are there to go on from."""
+        if events and events[0].seq > 1:
+            vacant = Group(1, packed_group(events).first - 1, _VACANT)
+            await self._vacate(events[0].session_id, vacant)
+            await self.append_events(events)
+            await self._rows.cut(self._tenant, events[0].session_id, vacant.last)
+        else:
+            await self.append_events(events)
+
+    async def _vacate(self, session_id: str, vacant: Group) -> None:
+        if await self._rows.append(self._tenant, session_id, vacant):
+            return
+        # Somebody may have come just as far as this, and was killed.
+        found = await self._rows.read(self._tenant, session_id, 0, 2)
+        if [group.body for group in found] == [_VACANT]:
+            await self._rows.cut(self._tenant, session_id, found[0].last)
+            if await self._rows.append(self._tenant, session_id, vacant):
+                return
+        raise Conflict(f"session {session_id!r} has events already", hint="append to them")
 
     async def list_events(
         self, session_id: str, after_seq: int = 0, limit: int = PAGE_SIZE, *, cursor: str | None = None
@@ -80,6 +108,8 @@ class EventLog(Part):
     async def _events(self, session_id: str, after_seq: int, limit: int) -> tuple[list[LedgerEvent], bool]:
         """The next events, and whether there are more."""
         groups = await self._rows.read(self._tenant, session_id, after_seq, limit + 1)
+        if groups and groups[0].body == _VACANT:
+            return await self._events(session_id, groups[0].last, limit)
         events: list[LedgerEvent] = []
         for group in groups:
             if len(events) > limit:
@@ -95,7 +125,7 @@ class EventLog(Part):
             kept = _decode(group.body)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise self._damaged(session_id, group, str(error)) from error
-        if len(kept) != group.last - group.first + 1:
+        if group.body != _VACANT and len(kept) != group.last - group.first + 1:
             raise self._damaged(session_id, group, f"{len(kept)} events were found")
         return [
             LedgerEvent(
@@ -119,7 +149,8 @@ def _is_heavy(groups: list[Group]) -> bool:
     return sum(len(group.body) for group in groups) >= READ_BYTES
 
 
-def _group(events: Sequence[LedgerEvent]) -> Group:
+def packed_group(events: Sequence[LedgerEvent]) -> Group:
+    """The events as one row holds them."""
     first, session_id = events[0].seq, checked_name("the session's id", events[0].session_id)
     if not isinstance(first, int) or first < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - structs do not check
         raise InvalidInput(f"events are counted from 1; {first!r} was given")

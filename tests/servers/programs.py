@@ -1,0 +1,52 @@
+"""Where the programs of the servers are, and what to do where they are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from .install import npm_folder, redis_folder
+
+__all__ = ["Missing", "package_file", "program"]
+
+Missing = pytest.skip.Exception
+"""What is raised for a program that is not there, where that is not a failure."""
+
+
+def program(name: str) -> Path:
+    """A program that `install.py` fetches."""
+    _expect_linux()
+    if name == "redis-server":
+        path = redis_folder() / name
+    else:
+        path = npm_folder() / "node_modules" / f"@{name}" / "linux-x64" / name
+    if not path.is_file():
+        _missing(f"{name} is not at {path}: `make servers` fetches it")
+    return path
+
+
+def package_file(package: str, *parts: str) -> Path:
+    """A file in an installed Python package, which is not imported."""
+    _expect_linux()
+    spec = importlib.util.find_spec(package)
+    path = Path(spec.origin).parent.joinpath(*parts) if spec and spec.origin else None
+    if path is None or not path.exists():
+        _missing(f"the Python package {package} is not installed: `make test` installs it")
+    return path
+
+
+def _expect_linux() -> None:
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        _missing(f"the servers are programs for Linux on x86-64, and this is {sys.platform}")
+
+
+def _missing(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
