@@ -17,6 +17,7 @@ import counting
 import growing
 import install
 import msgspec
+import sharing
 import startup
 import streaming
 from measure import Row
@@ -29,7 +30,7 @@ HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?
 
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
-    parts = (startup, streaming, wire, counting, storing, growing)
+    parts = (startup, streaming, wire, counting, storing, sharing, growing)
     rows = [row for part in parts for row in part.rows(quick=options.quick)]
     if not options.no_install:
         rows += install.rows()

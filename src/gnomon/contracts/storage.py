@@ -14,6 +14,7 @@ from gnomon.stream import PullStream
 from gnomon.types.records import AuditLog, Checkpoint, LedgerEvent, MemoryRecord, Page, SessionRecord, Trace
 
 __all__ = [
+    "AUDIT_ANCHOR",
     "AuditFault",
     "AuditStore",
     "CheckpointStore",
@@ -35,12 +36,15 @@ RecordKind: TypeAlias = Literal["sessions", "memory", "audit", "traces", "events
 
 PAGE_SIZE = 50
 
+AUDIT_ANCHOR = "gnomon.pruned"
+"""The action of the row that stands for those that pruning removed; its hash is the last one's of them."""
+
 
 @runtime_checkable
 class SessionStore(Protocol):
     """Keeps the rows of sessions.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `create_session` must raise `Conflict` when the id is taken (D4).
     - `get_session` must give `None` when there is none (D4).
@@ -66,7 +70,7 @@ class SessionStore(Protocol):
 class MemoryStore(Protocol):
     """Keeps what agents are to remember from one session to the next.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `put_memory` must replace the record of the same id, and must not touch another.
     - `get_memory` must give the record of that key that was updated last, or
@@ -98,7 +102,7 @@ class MemoryStore(Protocol):
 class AuditStore(Protocol):
     """Keeps who did what, in a chain that shows tampering.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `append_audit_log` must fill in `prev_hash` and `hash` and give back the row
       as stored. The rows of a session must form one chain with a sequence of its
@@ -118,7 +122,7 @@ class AuditStore(Protocol):
 class TraceStore(Protocol):
     """Keeps spans.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `insert_trace` may come twice for an id, when the span starts and when it
       ends: it must replace a span that has not ended, and must raise `Conflict`
@@ -140,13 +144,15 @@ class TraceStore(Protocol):
 class LedgerStore(Protocol):
     """Keeps the log of each session: append-only and without gaps.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - the caller gives `seq` as tail + 1, from 1. `append_event` must raise
       `Conflict` when `(session_id, seq)` is taken, and when it would leave a gap (D1).
     - an event must be durable when the append returns (D1).
     - `append_events` must append a group of one session whole or not at all; no
-      reader may see a part of it (D1).
+      reader may see a part of it (D1). With a `checkpoint`, it must save that too
+      once the events are in; it is derived, and may be lost where they are not.
+      A group of none, of two sessions or with a gap must be refused with `InvalidInput`.
     - `list_events` must be ordered by seq, gapless and strongly consistent: what
       was appended before it was called must be in it (D2).
     - it must not hold more than a page: `read_events` reads a ledger of any
@@ -161,7 +167,9 @@ class LedgerStore(Protocol):
 
     async def append_event(self, event: LedgerEvent) -> None: ...
 
-    async def append_events(self, events: Sequence[LedgerEvent]) -> None: ...
+    async def append_events(
+        self, events: Sequence[LedgerEvent], *, checkpoint: Checkpoint | None = None
+    ) -> None: ...
 
     async def list_events(
         self, session_id: str, after_seq: int = 0, limit: int = PAGE_SIZE, *, cursor: str | None = None
@@ -176,7 +184,7 @@ class LedgerStore(Protocol):
 class CheckpointStore(Protocol):
     """Keeps where to start reading a long log.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `save_checkpoint` must replace the checkpoint of the same id.
     - `get_checkpoint` must give `None` when there is none (D4).
@@ -200,7 +208,7 @@ class CheckpointStore(Protocol):
 class Storage(SessionStore, MemoryStore, AuditStore, TraceStore, LedgerStore, CheckpointStore, Protocol):
     """Keeps all records of a runtime.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - appends must keep D1 and reads of the log D2; see `LedgerStore`.
     - a list must give at most `limit` rows, and may give fewer: `Page.next` alone
@@ -328,6 +336,54 @@ class SupportsAuditCheck(Protocol):
     """
 
     async def verify_audit(self, session_id: str) -> tuple[AuditFault, ...]: ...
+
+
+@runtime_checkable
+class SupportsTenants(Protocol):
+    """A store that knows whose rows it keeps: for whoever looks after the whole of it.
+
+    - `list_tenants` must give every tenant that has ever stored something, by
+      name, in pages like those of every list (D3); one whose rows are all gone may
+      still be among them.
+    """
+
+    async def list_tenants(self, limit: int = PAGE_SIZE, *, cursor: str | None = None) -> Page[str]: ...
+
+
+@runtime_checkable
+class SupportsImport(Protocol):
+    """A store that takes over what was pruned elsewhere.
+
+    - `begin_log` must append the events to the log of a session that has none yet,
+      whatever number they begin with; the next append must then be the one after
+      them. Where there are events already it must raise `Conflict`. After a crash in
+      the midst of it, it must be possible to call it again; no reader may see
+      anything but the events.
+    - `append_audit_log` must take a row whose action is `AUDIT_ANCHOR` as it is,
+      with its `seq` and `hash`, when it is the first of its chain.
+    """
+
+    async def begin_log(self, events: Sequence[LedgerEvent]) -> None: ...
+
+
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store says of itself. `where` has no password; `notes` say how durable an append is."""
+
+    where: str
+    schema_found: int
+    schema_known: int
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class SupportsStatus(Protocol):
+    """A store that can be asked how it is, before its tables are there too.
+
+    - `status` must ask the database, and must change nothing in it; `schema_found`
+      must be 0 where there are no tables yet.
+    """
+
+    async def status(self) -> StoreStatus: ...
 
 
 def read_events(

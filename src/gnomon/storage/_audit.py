@@ -4,21 +4,25 @@ Each row's hash covers the row, its number and the hash before it. A row is
 inserted at the number after the last one, which only one writer can do. The
 chain's head is kept apart, so that a removed last row shows too. It may lag
 behind after a crash, and then says only how long the chain must be at least.
+Where pruning has left an anchor is kept apart too: a row that only looks like
+one hides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import datetime
 from hashlib import sha256
 
 import msgspec
 
 from gnomon.contracts.storage import AUDIT_ANCHOR, PAGE_SIZE, AuditFault
-from gnomon.errors import Conflict
+from gnomon.errors import Conflict, InvalidInput
 from gnomon.storage._keys import joined, number_key
 from gnomon.storage._part import LONGEST_PAGE, Part, moved
 from gnomon.storage._rows import Place, Row, Span
 from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.types.messages import Meta
 from gnomon.types.records import AuditLog, Page
 
 __all__ = ["AuditChain", "audit_row", "is_anchor", "row_hash"]
@@ -35,6 +39,8 @@ class AuditChain(Part):
         await self._enrol()
         for _ in range(_TRIES):
             row = _linked(log, await self._last(log.session_id))
+            if is_anchor(row):  # with which a chain begins that was pruned, and then copied
+                await self._set_anchor(row)
             if await self._rows.write(self._tenant, audit_row(row), 0):
                 await self._move_head(row)
                 return row
@@ -49,9 +55,10 @@ class AuditChain(Part):
     async def verify_audit(self, session_id: str) -> tuple[AuditFault, ...]:
         faults: list[AuditFault] = []
         before: AuditLog | None = None
+        anchored = await self._rows.get(self._tenant, "heads", _anchor_id(session_id))
         async for row in self._chained(session_id):
-            if is_anchor(row):  # what an interrupted pruning has left before it does not count
-                faults.clear()
+            if anchored is not None and anchored.revision == row.seq and is_anchor(row):
+                faults.clear()  # what an interrupted pruning has left before it does not count
             else:
                 faults += _faults(before, row)
             before = row
@@ -76,6 +83,31 @@ class AuditChain(Part):
         span = msgspec.structs.replace(_chain(session_id), descending=True, limit=1)
         found = await self._rows.find(self._tenant, span)
         return self._read(AuditLog, found[0]) if found else None
+
+    async def _prune_audit(self, session_id: str, older_than: datetime) -> int:
+        """The oldest rows of the chain; the last of them becomes the anchor that the rest hangs on."""
+        first, last, count = 0, None, 0
+        async for row in self._chained(session_id):
+            if row.created_at >= older_than:
+                break
+            first, last, count = first or row.seq, row, count + (not is_anchor(row))
+        if last is None or not count:
+            return 0
+        await self._set_anchor(last)
+        await self._rows.write(self._tenant, audit_row(_anchor(last)), None)
+        for seq in range(first, last.seq):
+            await self._rows.delete(self._tenant, "audit", _row_id(session_id, seq))
+        return count
+
+    async def _forget_chain(self, session_id: str) -> None:
+        """What is kept apart, when the rows are gone."""
+        for id in (_head_id(session_id), _anchor_id(session_id)):
+            await self._rows.delete(self._tenant, "heads", id)
+
+    async def _set_anchor(self, row: AuditLog) -> None:
+        """First where the anchor will be, then the anchor: in between, the chain is still whole."""
+        kept = Row(kind="heads", id=_anchor_id(row.session_id), revision=row.seq, body=row.hash.encode())
+        await self._rows.write(self._tenant, kept, None)
 
     async def _move_head(self, row: AuditLog) -> None:
         """The head's revision is the chain's length; it only grows."""
@@ -102,8 +134,10 @@ def row_hash(row: AuditLog) -> str:
 def _linked(log: AuditLog, last: AuditLog | None) -> AuditLog:
     """The row as the next of its chain. Only an anchor may begin one with a hash of its own."""
     created = checked_time("created_at", log.created_at)
-    if last is None and is_anchor(log) and log.hash and log.seq > 0:
-        return msgspec.structs.replace(log, created_at=created)
+    if is_anchor(log) and (last is not None or not log.hash or log.seq < 1):
+        raise InvalidInput(f"only a chain that was pruned begins with {AUDIT_ANCHOR!r}")
+    if is_anchor(log):
+        return msgspec.structs.replace(log, created_at=created, prev_hash="")
     seq, prev_hash = (last.seq + 1, last.hash) if last is not None else (1, "")
     row = msgspec.structs.replace(log, created_at=created, seq=seq, prev_hash=prev_hash, hash="")
     return msgspec.structs.replace(row, hash=row_hash(row))
@@ -132,15 +166,29 @@ def _chain(session_id: str) -> Span:
     return Span(kind="audit", index="session", part=part)
 
 
+def _anchor(last: AuditLog) -> AuditLog:
+    kept: Meta = last.detail if is_anchor(last) else {"pruned_through": last.seq}
+    fields = {"actor": "gnomon", "action": AUDIT_ANCHOR, "resource": "", "prev_hash": "", "detail": kept}
+    return msgspec.structs.replace(last, **fields, id=f"pruned-{last.seq}")
+
+
 def _head_id(session_id: str) -> str:
     return joined("audit", session_id)
+
+
+def _anchor_id(session_id: str) -> str:
+    return joined("anchor", session_id)
+
+
+def _row_id(session_id: str, seq: int) -> str:
+    return joined(session_id, number_key(seq))
 
 
 def audit_row(log: AuditLog) -> Row:
     at = number_key(log.seq)
     return Row(
         kind="audit",
-        id=joined(log.session_id, at),
+        id=_row_id(log.session_id, log.seq),
         body=encoded("audit row", log, "detail"),
         places={"session": Place(log.session_id, at)},
     )

@@ -45,7 +45,8 @@ def checkpoint_row(checkpoint: Checkpoint) -> Row:
     if checkpoint.seq < 0:
         raise InvalidInput(f"a checkpoint's seq must not be negative; {checkpoint.seq} was given")
     made = checked_time("created_at", checkpoint.created_at)
-    checkpoint = msgspec.structs.replace(checkpoint, created_at=made)
+    if made is not checkpoint.created_at:
+        checkpoint = msgspec.structs.replace(checkpoint, created_at=made)
     # Among equals the one that was saved last comes last, whatever it says of its own time.
     sort = joined(number_key(checkpoint.seq), number_key(time_ns()), checkpoint.id)
     return Row(

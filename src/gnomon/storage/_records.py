@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from gnomon.contracts.storage import StoreStatus
 from gnomon.errors import InvalidInput
 from gnomon.storage._blobs import Blobs
 from gnomon.storage._memory_rows import MemoryRows
 from gnomon.storage._owners import Owners
 from gnomon.storage._part import ENROLLED
 from gnomon.storage._retention import Retention
-from gnomon.storage._rows import Rows
+from gnomon.storage._rows import SCHEMA, Rows
 from gnomon.storage._steady import PATIENCE_S, Steady
 from gnomon.storage._tenants import TenantList
 from gnomon.storage._traces import TraceRows
@@ -50,6 +51,11 @@ class RecordStorage(Retention, MemoryRows, TraceRows, Blobs, Owners, TenantList)
     async def schema_version(self) -> int:
         """The version of the tables that are there; 0 for none."""
         return await self._rows.version()
+
+    async def status(self) -> StoreStatus:
+        found, said = await self._rows.version(), self._rows.rows.durability
+        notes = (said,) if said else ()
+        return StoreStatus(where=self.where, schema_found=found, schema_known=SCHEMA, notes=notes)
 
     async def migrate(self) -> None:
         await self._rows.migrate()

@@ -10,15 +10,15 @@ import msgspec
 
 from gnomon.contracts.storage import RecordKind
 from gnomon.errors import Conflict, InvalidInput
-from gnomon.storage._audit import ANCHOR, AuditChain, audit_row, is_anchor
+from gnomon.storage._audit import AuditChain
 from gnomon.storage._checkpoints import CheckpointRows
 from gnomon.storage._events import EventLog
-from gnomon.storage._keys import joined, time_key
+from gnomon.storage._keys import time_key
 from gnomon.storage._part import moved
 from gnomon.storage._rows import Found, Span
 from gnomon.storage._sessions import SessionRows
 from gnomon.storage._values import checked_name, checked_time
-from gnomon.types.records import AuditLog, Checkpoint, MemoryRecord, SessionRecord, Trace
+from gnomon.types.records import Checkpoint, MemoryRecord, SessionRecord, Trace
 
 __all__ = ["Retention"]
 
@@ -52,7 +52,7 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
         for kind in ("checkpoints", "traces", "audit", "memory"):
             span = Span(kind=kind, index="session", part=session_id, limit=_BATCH, bodies=False)
             removed = await self._delete_all(span) > 0 or removed
-        await self._rows.delete(self._tenant, "heads", joined("audit", session_id))
+        await self._forget_chain(session_id)
         return await self._rows.delete(self._tenant, "sessions", session_id) or removed
 
     async def delete_user(self, user_id: str) -> int:
@@ -86,18 +86,21 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
         return removed
 
     async def _prune_events(self, session_id: str, older_than: datetime) -> int:
-        """What lies before the current view, as far as it is old enough; the latest event always stays."""
+        """What lies before the current view, as far as it is old enough."""
+        through = await self._prunable(session_id, older_than)
+        return await self._rows.cut(self._tenant, session_id, through) if through else 0
+
+    async def _prunable(self, session_id: str, older_than: datetime) -> int:
+        """Up to which event. The latest group always stays: by it a log knows where it goes on."""
         view_start = _view_start(await self.get_latest_checkpoint(session_id))
-        through, after_seq = 0, 0
-        while True:
-            groups = await self._rows.read(self._tenant, session_id, after_seq, _BATCH)
+        through = after_seq = 0
+        while groups := await self._rows.read(self._tenant, session_id, after_seq, _BATCH):
             for group in groups:
-                if group.last >= view_start or self._unpacked(session_id, group)[-1].created_at >= older_than:
-                    groups = []
-                    break
-                through = after_seq = group.last
-            if not groups:
-                return await self._rows.cut(self._tenant, session_id, through) if through else 0
+                through, after_seq = after_seq, group.last
+                newest = self._unpacked(session_id, group)[-1:]  # none where a copy of a log begins
+                if group.last >= view_start or (newest and newest[0].created_at >= older_than):
+                    return through
+        return through
 
     async def _prune_checkpoints(self, session_id: str, older_than: datetime) -> int:
         latest = await self.get_latest_checkpoint(session_id)
@@ -107,20 +110,6 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
             if latest is not None and checkpoint.id != latest.id and checkpoint.created_at < older_than:
                 removed += await self._rows.delete(self._tenant, "checkpoints", row.id)
         return removed
-
-    async def _prune_audit(self, session_id: str, older_than: datetime) -> int:
-        """The oldest rows of the chain; the last of them becomes the anchor that the rest hangs on."""
-        old: list[AuditLog] = []
-        async for row in self._chained(session_id):
-            if row.created_at >= older_than:
-                break
-            old.append(row)
-        if not [row for row in old if not is_anchor(row)]:
-            return 0
-        await self._rows.write(self._tenant, audit_row(_anchor(old[-1])), None)
-        for row in old[:-1]:
-            await self._rows.delete(self._tenant, "audit", audit_row(row).id)
-        return sum(not is_anchor(row) for row in old)
 
     # --- walking
 
@@ -172,10 +161,3 @@ def _view_start(checkpoint: Checkpoint | None) -> int:
     """The first event that the current view needs; without a checkpoint, the first there is."""
     found = checkpoint.state.get("view_start", 0) if checkpoint is not None else 0
     return found if isinstance(found, int) else 0
-
-
-def _anchor(last: AuditLog) -> AuditLog:
-    kept = last.detail if is_anchor(last) else {"pruned_through": last.seq}
-    return msgspec.structs.replace(
-        last, actor="gnomon", action=ANCHOR, resource="", detail=kept, prev_hash="", id=f"pruned-{last.seq}"
-    )

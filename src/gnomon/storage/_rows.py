@@ -127,6 +127,8 @@ class Rows(ABC):
     def __init__(self, where: str) -> None:
         self.where = where
         """The database, for messages: never with a password."""
+        self.durability = ""
+        """How long what was acknowledged lasts, in a few words."""
         self.bells = Bells()
         self.locks: Locks | None = None
         """Where the database has no locks of its own, the records above use rows that are renewed."""
@@ -157,6 +159,13 @@ class Rows(ABC):
     @abstractmethod
     async def append(self, tenant: str, session_id: str, group: Group) -> bool:
         """Durably add the group to the log, if its tail is `first - 1`; `False` when it is not."""
+
+    async def append_and_write(self, tenant: str, session_id: str, group: Group, row: Row) -> bool:
+        """The same, and then the row, whatever stood there; where it can, in one transaction."""
+        done = await self.append(tenant, session_id, group)
+        if done:
+            await self.write(tenant, row, None)
+        return done
 
     @abstractmethod
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:

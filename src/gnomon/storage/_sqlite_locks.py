@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+
+from gnomon.storage._sqlite_file import refused
 
 try:
     import fcntl
@@ -14,6 +17,21 @@ except ImportError:  # not on this system: a row that is renewed does it there
     fcntl = None
 
 __all__ = ["FileLocks", "locks_beside"]
+
+_LOOKS, _LOOK_S = 5, 0.01
+"""Who asks whether a name is held has it for a moment: so one try is not enough to be sure."""
+
+_held: set[int] = set()
+
+
+def _forked() -> None:
+    """A fork shares the locks of its parent: were they left open, the parent would seem to live on in it."""
+    while _held:
+        os.close(_held.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def locks_beside(path: Path) -> FileLocks | None:
@@ -26,49 +44,68 @@ class FileLocks:
 
     @asynccontextmanager
     async def holding(self, name: str) -> AsyncGenerator[bool, None]:
-        path = self._path(name)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        held = _taken(path)
+        path, process = self._path(name), os.getpid()
+        held = await self._taken(path)
         try:
             yield held is not None
         finally:
-            if held is not None:
-                with suppress(FileNotFoundError):
+            if held is not None and os.getpid() == process:  # a fork that leaves the block has let go
+                _held.discard(held)
+                with suppress(OSError):
                     path.unlink()
                 os.close(held)
 
     async def is_held(self, name: str) -> bool:
         try:
             found = os.open(self._path(name), os.O_RDWR)
+            try:
+                return not _locked(found, alone=False)
+            finally:
+                os.close(found)
         except FileNotFoundError:
             return False
-        try:
-            return not _locked(found)
-        finally:
-            os.close(found)
+        except OSError as error:
+            raise refused(error, self._folder) from error
+
+    async def _taken(self, path: Path) -> int | None:
+        """The open file, locked; `None` when another has it."""
+        for _ in range(_LOOKS):
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                taken = _take(path)
+            except OSError as error:
+                raise refused(error, self._folder) from error
+            if taken is not None:
+                return taken
+            await asyncio.sleep(_LOOK_S)
+        return None
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{sha256(name.encode()).hexdigest()[:32]}.lock"
 
 
-def _taken(path: Path) -> int | None:
-    """The open file, locked; `None` when another has it."""
+def _take(path: Path) -> int | None:
     while True:
         opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        if not _locked(opened):
-            os.close(opened)
-            return None
-        # The one before may have removed the file between our opening and our locking it.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(opened), os.stat(path)):
+        keep = False
+        try:
+            if not _locked(opened, alone=True):
+                return None
+            # The one before may have removed the file between our opening and our locking it.
+            with suppress(FileNotFoundError):
+                keep = os.path.samestat(os.fstat(opened), os.stat(path))
+            if keep:
+                _held.add(opened)
                 return opened
-        os.close(opened)
+        finally:
+            if not keep:
+                os.close(opened)
 
 
-def _locked(opened: int) -> bool:
+def _locked(opened: int, *, alone: bool) -> bool:
     assert fcntl is not None
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(opened, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import TypeVar
 
+from gnomon.errors import StorageError
+
 __all__ = ["Readers"]
 
 _THREADS = 4
@@ -26,11 +28,14 @@ class Readers:
         self._connections: list[sqlite3.Connection] = []
 
     def submit(self, work: Callable[[sqlite3.Connection], _T]) -> Awaitable[_T]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+        except RuntimeError:
+            raise StorageError("the store was closed in the meantime", hint="open it anew") from None
 
     def stop(self) -> None:
-        """Blocks until the last read is done."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Blocks until the last read is done: one that was left out would look like a cancelled call."""
+        self._threads.shutdown(wait=True)
         while self._connections:
             self._connections.pop().close()
 

@@ -15,6 +15,8 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeAlias, TypeVar
 
+from gnomon.errors import StorageError
+
 __all__ = ["Work", "Writer"]
 
 _MOST = 1_000
@@ -27,38 +29,45 @@ _Outcome: TypeAlias = tuple["asyncio.Future[Any]", object, BaseException | None]
 
 
 class Writer:
-    """Runs jobs one after another in transactions they share."""
+    """Runs jobs one after another in transactions they share.
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    `check` is called before each commit, and raises when the file is not there any more.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], check: Callable[[], None]) -> None:
         self._connect = connect
+        self._check = check
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._connection: sqlite3.Connection | None = None
         self._thread: Thread | None = None
-        self._starting = Lock()
+        self._is_stopped = False
+        self._giving = Lock()
 
     def submit(self, work: Work[_T]) -> Awaitable[_T]:
         """What the work returns or raises, once it is durable; cancelled, it may still be done."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
-        if self._thread is None:
-            self._start()
-        self._jobs.put((work, future, loop))
+        with self._giving:  # nothing is given after the last job, which nobody would do
+            if self._is_stopped:
+                raise StorageError("the store was closed in the meantime", hint="open it anew")
+            if self._thread is None:
+                self._start()
+            self._jobs.put((work, future, loop))
         return future
 
     def stop(self) -> None:
         """Finish what was given, and close the file. Blocks for as long as that takes."""
-        with self._starting:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._jobs.put(None)
-            thread.join()
+        with self._giving:
+            if not self._is_stopped:
+                self._is_stopped = True
+                self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.join()
 
     def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                # A daemon: what is not yet committed was not yet acknowledged either.
-                self._thread = Thread(target=self._run, name="gnomon-sqlite-writer", daemon=True)
-                self._thread.start()
+        # A daemon: what is not yet committed was not yet acknowledged either.
+        self._thread = Thread(target=self._run, name="gnomon-sqlite-writer", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
@@ -76,7 +85,7 @@ class Writer:
             while len(batch) < _MOST:
                 job = self._jobs.get_nowait()
                 if job is None:
-                    self._jobs.put(None)  # after this batch
+                    self._jobs.put(None)  # after this batch, and nothing comes behind it
                     break
                 batch.append(job)
         return batch
@@ -84,19 +93,31 @@ class Writer:
     def _done(self, batch: list[_Job]) -> list[_Outcome]:
         """The outcome of each job: together if that goes, else each by itself."""
         batch = [job for job in batch if not job[1].cancelled()]
+        if not batch:
+            return []
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            return self._committed(batch, self._connection) if batch else []
+            connection = self._begun()
         except BaseException as error:  # noqa: BLE001 - the callers get it
-            if len(batch) == 1 or self._connection is None:
-                return [(future, None, error) for _, future, _ in batch]
+            # None of them can be written now: to try each would make the last wait for all before it.
+            return [(future, None, error) for _, future, _ in batch]
+        try:
+            return self._committed(batch, connection)
+        except BaseException as error:  # noqa: BLE001 - the callers get it
+            if len(batch) == 1:
+                return [(batch[0][1], None, error)]
         return [outcome for job in batch for outcome in self._done([job])]
 
+    def _begun(self) -> sqlite3.Connection:
+        """The connection, in a new transaction."""
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
+
     def _committed(self, batch: list[_Job], connection: sqlite3.Connection) -> list[_Outcome]:
-        connection.execute("BEGIN IMMEDIATE")
         try:
             outcomes: list[_Outcome] = [(future, work(connection), None) for work, future, _ in batch]
+            self._check()
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):

@@ -92,20 +92,27 @@ class Steady:
 
     # --- logs
 
-    async def append(self, tenant: str, session_id: str, group: Group) -> bool:
+    async def append(self, tenant: str, session_id: str, group: Group, row: Row | None = None) -> bool:
         if not self._is_ready or self._is_closed:
             await self._ready()
-        tries = self._tries()
+        tries: _Tries | None = None
         while True:
             try:
-                done = await self.rows.append(tenant, session_id, group)
-                done = done or (tries.broke and await self._has(tenant, session_id, group))
+                done = await self._appended(tenant, session_id, group, row)
+                if not done and tries is not None:
+                    done = await self._has(tenant, session_id, group)
             except Lost as lost:
+                tries = tries or self._tries()
                 await tries.again(lost)
             else:
                 if done:
                     self.rows.bells.ring((tenant, session_id))
                 return done
+
+    def _appended(self, tenant: str, session_id: str, group: Group, row: Row | None) -> Awaitable[bool]:
+        if row is None:
+            return self.rows.append(tenant, session_id, group)
+        return self.rows.append_and_write(tenant, session_id, group, row)
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
         await self._ready()

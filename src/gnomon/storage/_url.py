@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from gnomon.errors import ConfigError, scrub
+from gnomon.errors import ConfigError
 
 __all__ = ["shown", "split_settings"]
+
+_SEVERAL_HOSTS = ("mongodb", "mongodb+srv", "postgres", "postgresql")
+"""Where several may be named, each with a port: their drivers read them."""
 
 
 def split_settings(url: str, ours: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -31,7 +34,19 @@ def shown(url: str) -> str:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port if parts.scheme not in ("sqlite", "mongodb", "mongodb+srv") else None
-    except ValueError as error:
-        raise ConfigError(f"{scrub(url)!r} is not a URL: {error}") from None
+        _ = parts.port if parts.scheme not in _SEVERAL_HOSTS and parts.scheme != "sqlite" else None
+    except ValueError:
+        raise _unreadable(url) from None
+    if parts.scheme != "sqlite" and "@" not in parts.netloc and "@" in url:
+        raise _unreadable(url)
     return parts
+
+
+def _unreadable(url: str) -> ConfigError:
+    """Nothing of it is shown: a password with a bare slash in it reads like a port and a path."""
+    scheme, separator, _ = url.partition("://")
+    what = f"the {scheme}:// URL of the store" if separator else "the URL of the store"
+    return ConfigError(
+        f"{what} cannot be read",
+        hint="in a password write %2F for /, %3F for ?, %23 for #; a port is a number",
+    )

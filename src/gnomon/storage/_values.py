@@ -34,7 +34,7 @@ def checked_name(what: str, name: object, *, empty: bool = False) -> str:
     if not name and not empty:
         raise InvalidInput(f"{what} must not be empty")
     try:
-        size = len(name.encode())
+        size = len(name) if name.isascii() else len(name.encode())
     except UnicodeEncodeError:
         raise InvalidInput(f"{what} holds half a character, which cannot be stored") from None
     if size > LONGEST_NAME_BYTES:
@@ -48,6 +48,8 @@ def checked_time(what: str, time: datetime) -> datetime:
     """The same moment in UTC."""
     if not isinstance(time, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - structs do not check
         raise InvalidInput(f"{what} must be a time, {type(time).__name__} was given")
+    if time.tzinfo is UTC:
+        return time
     if time.tzinfo is None:
         raise InvalidInput(f"{what} has no time zone", hint="use gnomon.types.records.utc_now()")
     try:
@@ -59,7 +61,9 @@ def checked_time(what: str, time: datetime) -> datetime:
 def encoded(what: str, record: msgspec.Struct, *open_fields: str) -> bytes:
     """The record as JSON; the fields whose type is open are looked through first."""
     for field in open_fields:
-        _check(f"{what}.{field}", cast(object, getattr(record, field)), 0)
+        flaw = _flaw(cast(object, getattr(record, field)))
+        if flaw is not None:
+            raise InvalidInput(f"{what}.{field}{_shortened(flaw)}")
     try:
         return _encoder.encode(record)
     except (TypeError, ValueError, RecursionError) as error:
@@ -74,36 +78,48 @@ def decoded(kind: type[_S], body: bytes, where: str) -> _S:
         raise Damaged(f"{where}: a stored {kind.__name__} cannot be read: {error}") from error
 
 
-def _check(what: str, value: object, depth: int) -> None:
-    """JSON would turn some values into others in silence: bytes into text, NaN into null."""
+def _shortened(flaw: str) -> str:
+    return flaw if len(flaw) <= 300 else f"{flaw[:150]}…{flaw[-140:]}"
+
+
+def _flaw(value: object, depth: int = 0) -> str | None:
+    """What JSON cannot hold, or would turn into something else in silence: bytes into text, NaN into null.
+
+    The end of a sentence, which begins with where it stands; `None` when all is well.
+    """
+    kind = type(value)
+    if kind is str:
+        return _text_flaw(cast(str, value))
+    if value is None or kind is bool:
+        return None
+    if kind is int:
+        return None if value in _INTEGERS else " is an integer of more than 64 bits"
+    if kind is float:
+        return None if math.isfinite(cast(float, value)) else f" is {value}, which JSON cannot hold"
     if depth > _DEEPEST:
-        raise InvalidInput(f"{what[:100]}… is nested more than {_DEEPEST} levels deep")
-    if value is None or isinstance(value, bool):
-        return
-    if isinstance(value, str):
-        _check_text(what, value)
-    elif isinstance(value, int):
-        if value not in _INTEGERS:
-            raise InvalidInput(f"{what} is an integer of more than 64 bits")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidInput(f"{what} is {value}, which JSON cannot hold")
-    elif isinstance(value, Mapping):
-        for key, inner in cast("Mapping[object, object]", value).items():
-            if not isinstance(key, str):
-                raise InvalidInput(f"{what} has the key {key!r}: keys must be text")
-            _check_text(f"a key of {what}", key)
-            _check(f"{what}[{key!r}]", inner, depth + 1)
-    elif isinstance(value, list | tuple):
-        for at, inner in enumerate(cast("Sequence[object]", value)):
-            _check(f"{what}[{at}]", inner, depth + 1)
-    else:
-        raise InvalidInput(f"{what} is of type {type(value).__name__}, which JSON cannot hold")
+        return f" … is nested more than {_DEEPEST} levels deep"
+    if isinstance(value, Mapping):
+        return _mapping_flaw(cast("Mapping[object, object]", value), depth)
+    if isinstance(value, list | tuple):
+        flaws = ((at, _flaw(inner, depth + 1)) for at, inner in enumerate(cast("Sequence[object]", value)))
+        return next((f"[{at}]{flaw}" for at, flaw in flaws if flaw is not None), None)
+    return f" is of type {kind.__name__}, which JSON cannot hold"
 
 
-def _check_text(what: str, text: str) -> None:
+def _mapping_flaw(value: Mapping[object, object], depth: int) -> str | None:
+    for key, inner in value.items():
+        if not isinstance(key, str):
+            return f" has the key {key!r}: keys must be text"
+        flaw = _text_flaw(key) or _flaw(inner, depth + 1)
+        if flaw is not None:
+            return f"[{key!r}]{flaw}"
+    return None
+
+
+def _text_flaw(text: str) -> str | None:
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InvalidInput(f"{what} holds half a character, which cannot be stored") from None
+            return " holds half a character, which cannot be stored"
+    return None

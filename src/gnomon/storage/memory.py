@@ -30,6 +30,7 @@ class MemoryTables(Rows):
 
     def __init__(self) -> None:
         super().__init__("in this process")
+        self.durability = "everything is gone when the process ends"
         self.locks = _Held()
         self._rows: dict[tuple[str, str, str], Row] = {}
         self._order: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}

@@ -6,24 +6,37 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import unquote
 
-from gnomon.errors import ConfigError
+from gnomon.errors import ConfigError, StorageError
 from gnomon.storage._bells import Bell
 from gnomon.storage._records import RecordStorage
 from gnomon.storage._rows import INDEXES, READ_BYTES, Found, Group, Row, Rows, Span
-from gnomon.storage._sqlite_file import connected, connected_for_reading, translated
+from gnomon.storage._sqlite_file import (
+    BUSY_S,
+    SQLITE_ERRORS,
+    connected,
+    connected_for_reading,
+    is_there,
+    meaning,
+)
 from gnomon.storage._sqlite_locks import locks_beside
 from gnomon.storage._sqlite_readers import Readers
 from gnomon.storage._sqlite_schema import found_version, migrated
-from gnomon.storage._sqlite_writer import Writer
+from gnomon.storage._sqlite_standing import Standing, check_not_inherited, opened_here
+from gnomon.storage._sqlite_writer import Work, Writer
 from gnomon.storage._steady import PATIENCE_S
 from gnomon.storage._url import split_settings
 
-__all__ = ["SQLiteStorage"]
+__all__ = ["SQLiteStorage", "row_values"]
+
+_DURABILITY = {
+    "full": "what was acknowledged survives a power cut (synchronous=full)",
+    "normal": "what was acknowledged survives the end of the process, not a power cut (synchronous=normal)",
+}
 
 _LOOK_S = 0.05
 """How often a waiting reader looks whether another process has written."""
@@ -50,10 +63,10 @@ class SQLiteStorage(RecordStorage):
         if (url is None) == (client is None):
             raise ConfigError("an SQLite store needs a URL or a connection", hint="sqlite:///gnomon.db")
         if client is not None:
-            tables = SQLiteTables(None, client, synchronous)
+            tables = SQLiteTables(None, client, synchronous, patience_s)
         else:
             path, synchronous = _read_url(url or "", synchronous)
-            tables = SQLiteTables(path, None, synchronous)
+            tables = SQLiteTables(path, None, synchronous, patience_s)
         super().__init__(tables, patience_s=patience_s)
 
 
@@ -67,6 +80,8 @@ def _read_url(url: str, synchronous: Literal["full", "normal"]) -> tuple[Path, L
         )
     if "?" in rest:
         raise ConfigError(f"{plain!r} has settings that are not known", hint="known: synchronous")
+    if "\0" in name:
+        raise ConfigError(f"{plain!r} names a file with a NUL character, which no system allows")
     if name == ":memory:":
         raise ConfigError("an SQLite store is a file", hint="for one in memory write memory://")
     chosen = settings.get("synchronous", synchronous)
@@ -78,13 +93,19 @@ def _read_url(url: str, synchronous: Literal["full", "normal"]) -> tuple[Path, L
 class SQLiteTables(Rows):
     name = "sqlite"
 
-    def __init__(self, path: Path | None, client: sqlite3.Connection | None, synchronous: str) -> None:
+    def __init__(
+        self, path: Path | None, client: sqlite3.Connection | None, synchronous: str, patience_s: float
+    ) -> None:
         super().__init__(str(path) if path is not None else "on a connection of yours")
         self._path = path
         self._synchronous = synchronous
+        self.durability = _DURABILITY[synchronous]
         self._may_create = False
         self._client = client
-        self._writer = Writer(self._connect)
+        self._busy_s = min(BUSY_S, patience_s)
+        self._process = os.getpid()
+        self._standing: Standing | None = None
+        self._writer = Writer(self._connect, self._check_standing)
         self._readers = Readers(self._connect_for_reading) if path is not None else None
         self.locks = locks_beside(path) if path is not None else None
         self._looking: asyncio.Task[None] | None = None
@@ -92,9 +113,7 @@ class SQLiteTables(Rows):
     # --- rows
 
     async def write(self, tenant: str, row: Row, expect: int | None) -> bool:
-        places = [row.places.get(index) for index in INDEXES[row.kind]]
-        values = [field for place in places for field in (place or (None, None))]
-        return await self._written(_Write(tenant, row, expect, values))
+        return await self._written(_write(tenant, row, expect))
 
     async def get(self, tenant: str, kind: str, id: str) -> Found | None:
         query = f"SELECT id, revision, body FROM {kind} WHERE tenant = ? AND id = ?"  # noqa: S608 - a kind of ours
@@ -116,17 +135,11 @@ class SQLiteTables(Rows):
     # --- logs
 
     async def append(self, tenant: str, session_id: str, group: Group) -> bool:
-        values = (
-            tenant,
-            session_id,
-            group.first,
-            group.last,
-            group.body,
-            tenant,
-            session_id,
-            group.first - 1,
-        )
-        return await self._written(lambda connection: connection.execute(_APPEND, values).rowcount > 0)
+        return await self._written(_append(tenant, session_id, group))
+
+    async def append_and_write(self, tenant: str, session_id: str, group: Group, row: Row) -> bool:
+        append, write = _append(tenant, session_id, group), _write(tenant, row, None)
+        return await self._written(lambda connection: append(connection) and write(connection))
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
         values = (tenant, session_id, tenant, session_id, after_seq + 1, after_seq, limit)
@@ -147,9 +160,7 @@ class SQLiteTables(Rows):
     # --- the file
 
     async def version(self) -> int:
-        if self._path is not None and not self._path.exists() and not self._path.is_symlink():
-            if not self._path.parent.is_dir():
-                raise ConfigError(f"the folder {self._path.parent} does not exist", hint="create it first")
+        if self._path is not None and not is_there(self._path):
             return 0
         return await self._read(lambda connection: found_version(connection, self.where))
 
@@ -159,12 +170,15 @@ class SQLiteTables(Rows):
 
     async def close(self) -> None:
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait({self._looking})
+            await _ended(self._looking)
             self._looking = None
         stops = [self._writer.stop] + ([self._readers.stop] if self._readers is not None else [])
+        if self._process != os.getpid():
+            return  # the threads and the file are the parent's
         for stop in stops:
             await asyncio.get_running_loop().run_in_executor(None, stop)
+        if self._path is not None:
+            opened_here(self._path, id(self), False)
 
     def listening(self, tenant: str, session_id: str) -> AbstractAsyncContextManager[Bell]:
         return self._listening(tenant, session_id)
@@ -196,33 +210,70 @@ class SQLiteTables(Rows):
     # --- where it is done
 
     async def _written(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        with translated(self.where):
+        self._check_process()
+        try:
             return await self._writer.submit(work)
+        except SQLITE_ERRORS as error:
+            raise meaning(error, self.where) from error
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        with translated(self.where):
-            place: Writer | Readers = self._readers if self._readers is not None else self._writer
-            reading: Awaitable[_T] = place.submit(work)
+        self._check_process()
+        place: Writer | Readers = self._readers if self._readers is not None else self._writer
+        reading: Awaitable[_T] = place.submit(work)
+        try:
             return await reading
+        except SQLITE_ERRORS as error:
+            raise meaning(error, self.where) from error
 
     def _connect(self) -> sqlite3.Connection:
         if self._path is None:
             if self._client is None:
                 raise ConfigError("the connection of this store is gone")
             return self._client
-        return connected(self._path, create=self._may_create, synchronous=self._synchronous)
+        self._announce(self._path)
+        connection = connected(
+            self._path, create=self._may_create, synchronous=self._synchronous, busy_s=self._busy_s
+        )
+        self._standing = Standing(self._path)
+        return connection
 
     def _connect_for_reading(self) -> sqlite3.Connection:
         assert self._path is not None
-        return connected_for_reading(self._path)
+        self._announce(self._path)
+        return connected_for_reading(self._path, busy_s=self._busy_s)
+
+    def _announce(self, path: Path) -> None:
+        check_not_inherited(path)
+        opened_here(path, id(self), True)
+
+    def _check_standing(self) -> None:
+        if self._standing is not None:
+            self._standing.check()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            message = f"{self.where} was opened by process {self._process}, of which this is a fork"
+            raise StorageError(
+                message, hint="open the store after the fork alone, or start processes by 'spawn'"
+            )
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """End a task that may be of another event loop, which may be over."""
+    if task.get_loop() is asyncio.get_running_loop():
+        task.cancel()
+        await asyncio.wait({task})
+        return
+    with suppress(RuntimeError):
+        task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 # --- the statements -----------------------------------------------------------
 
-_TAIL = "SELECT last FROM events WHERE tenant = ? AND session = ? ORDER BY first DESC LIMIT 1"
+_TAIL = "SELECT last FROM events WHERE tenant = ?1 AND session = ?2 ORDER BY first DESC LIMIT 1"
 _APPEND = (
-    "INSERT INTO events (tenant, session, first, last, body) SELECT ?, ?, ?, ?, ? "
-    f"WHERE coalesce(({_TAIL}), 0) = ?"
+    "INSERT INTO events (tenant, session, first, last, body) SELECT ?1, ?2, ?3, ?4, ?5 "
+    f"WHERE coalesce(({_TAIL}), 0) = ?3 - 1"
 )
 _READ = (
     "SELECT first, last, body FROM events WHERE tenant = ? AND session = ? AND first >= coalesce(("
@@ -247,17 +298,24 @@ def _statements(kind: str) -> tuple[str, str, str]:
 _WRITES = {kind: _statements(kind) for kind in INDEXES}
 
 
-class _Write:
-    """One row to be written, in the writer's thread."""
+def row_values(tenant: str, row: Row, expect: int | None = None) -> tuple[str, tuple[object, ...]]:
+    """The statement that writes a row, and what goes into it."""
+    insert, replace, put = _WRITES[row.kind]
+    places = [row.places.get(index) or (None, None) for index in INDEXES[row.kind]]
+    kept = (row.revision, row.body, *(field for place in places for field in place))
+    if expect:
+        return replace, (*kept, tenant, row.id, expect)
+    return put if expect is None else insert, (tenant, row.id, *kept)
 
-    def __init__(self, tenant: str, row: Row, expect: int | None, places: list[str | None]) -> None:
-        insert, replace, put = _WRITES[row.kind]
-        self._statement = put if expect is None else replace if expect else insert
-        kept = (row.revision, row.body, *places)
-        self._values = (*kept, tenant, row.id, expect) if expect else (tenant, row.id, *kept)
 
-    def __call__(self, connection: sqlite3.Connection) -> bool:
-        return connection.execute(self._statement, self._values).rowcount > 0
+def _write(tenant: str, row: Row, expect: int | None) -> Work[bool]:
+    statement, values = row_values(tenant, row, expect)
+    return lambda connection: connection.execute(statement, values).rowcount > 0
+
+
+def _append(tenant: str, session_id: str, group: Group) -> Work[bool]:
+    values = (tenant, session_id, group.first, group.last, group.body)
+    return lambda connection: connection.execute(_APPEND, values).rowcount > 0
 
 
 def _found_by(tenant: str, span: Span) -> tuple[str, list[object]]:

@@ -1,0 +1,114 @@
+"""Appends that share a commit: what waits while one batch is under way goes out as the next.
+
+A hundred sessions that append at the same time cost one statement and one sync of
+the server's disk. A caller hears of its append after that commit, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from gnomon.errors import StorageError
+from gnomon.storage._rows import Group, Lost
+
+__all__ = ["Append", "Appends", "Log"]
+
+_MOST = 500
+_MOST_BYTES = 8_000_000
+"""A batch ends after so much, so that it is sent within the time of one answer."""
+
+_CLOSE_S = 2.0
+
+Log: TypeAlias = tuple[str, str]
+"""A tenant and a session."""
+
+
+class Append(msgspec.Struct, eq=False):
+    log: Log
+    group: Group
+    done: asyncio.Future[bool]
+
+
+class Appends:
+    """The queue before the one statement that appends. `send` gives the logs that took their group."""
+
+    def __init__(self, send: Callable[[Sequence[Append]], Awaitable[set[Log]]]) -> None:
+        self._send = send
+        self._waiting: list[Append] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def add(self, log: Log, group: Group) -> bool:
+        """Whether the group is now the end of its log. Who is cancelled does not cancel the others."""
+        append = Append(log, group, asyncio.get_running_loop().create_future())
+        self._waiting.append(append)
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._send_all())
+        return await append.done
+
+    async def close(self) -> None:
+        """Send what waits, but not for long."""
+        if self._sending is not None:
+            await asyncio.wait({self._sending}, timeout=_CLOSE_S)
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait({self._sending})
+
+    async def _send_all(self) -> None:
+        batch: Sequence[Append] = ()
+        try:
+            while batch := self._next_batch():
+                await self._settle(batch)
+                # Those who were answered may have their next append ready: it still joins the next batch.
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            reason = "the store was closed while it appended; this is not counted as stored"
+            _fail([*batch, *self._waiting], lambda: StorageError(reason))
+            self._waiting.clear()
+            raise
+        finally:
+            self._sending = None
+
+    def _next_batch(self) -> Sequence[Append]:
+        """One append a log, as far as they fit, in the one order that keeps batches from deadlock."""
+        waiting = [append for append in self._waiting if not append.done.done()]  # the others were cancelled
+        batch: dict[Log, Append] = {}
+        size = at = 0
+        self._waiting = []
+        for at, append in enumerate(waiting):
+            size += len(append.group.body)
+            if batch and (len(batch) == _MOST or size > _MOST_BYTES):
+                self._waiting += waiting[at:]
+                break
+            if append.log in batch:
+                self._waiting.append(append)
+            else:
+                batch[append.log] = append
+        return [batch[log] for log in sorted(batch)]
+
+    async def _settle(self, batch: Sequence[Append]) -> None:
+        try:
+            took = await self._send(batch)
+        except Lost as lost:
+            reason = str(lost)
+            _fail(batch, lambda: Lost(reason))
+        except Exception as error:  # noqa: BLE001 - who waits must hear of it, whatever it is
+            if len(batch) == 1:
+                cause = error
+                _fail(batch, lambda: cause)
+                return
+            for append in batch:  # nothing was stored: alone, each gets the answer that is due to it
+                await self._settle([append])
+        else:
+            for append in batch:
+                if not append.done.done():
+                    append.done.set_result(append.log in took)
+
+
+def _fail(appends: Iterable[Append], made: Callable[[], Exception]) -> None:
+    for append in appends:
+        if not append.done.done():
+            append.done.set_exception(made())
