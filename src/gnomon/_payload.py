@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from gnomon.errors import Damaged
+from gnomon.errors import Damaged, InvalidInput
 from gnomon.types.codec import decode_event, encode_event
 from gnomon.types.events import Event
 from gnomon.types.records import LedgerEvent
@@ -71,13 +71,20 @@ def blobs_named(event: LedgerEvent) -> tuple[str, ...]:
 def unpacked(event: LedgerEvent, blobs: Mapping[str, bytes]) -> Event:
     """The entry in a stored event; `blobs` has what `blobs_named` asks for."""
     if event.version != WITH_BLOBS:
-        return decode_event(event.payload)
+        return _decoded(event, event.payload)
     envelope = _envelope(event)
     for aside in envelope.blobs:
         if aside.digest not in blobs:
             raise _damaged(event, f"its blob {aside.digest[:12]}… is missing")
         _put_back(event, envelope.event, aside, blobs[aside.digest])
-    return decode_event(msgspec.json.encode(envelope.event))
+    return _decoded(event, msgspec.json.encode(envelope.event))
+
+
+def _decoded(event: LedgerEvent, payload: bytes) -> Event:
+    try:
+        return decode_event(payload)
+    except InvalidInput as error:  # the input is ours: it was stored
+        raise _damaged(event, error.message) from error
 
 
 def _without_large(value: object, path: tuple[_Key, ...], found: list[tuple[_Aside, bytes]]) -> object:
@@ -109,11 +116,13 @@ def _envelope(event: LedgerEvent) -> _Envelope:
 
 
 def _put_back(event: LedgerEvent, plain: object, aside: _Aside, content: bytes) -> None:
-    value = content.decode() if aside.form == "text" else b64encode(content).decode()
     try:
+        value = content.decode() if aside.form == "text" else b64encode(content).decode()
         for key in aside.path[:-1]:
             plain = cast("dict[_Key, object]", plain)[key]
         cast("dict[_Key, object]", plain)[aside.path[-1]] = value
+    except UnicodeError as error:
+        raise _damaged(event, f"its blob {aside.digest[:12]}… is no text") from error
     except (LookupError, TypeError) as error:
         raise _damaged(event, f"there is no place {aside.path} for its blob") from error
 

@@ -1,7 +1,7 @@
 """Settings: flags over environment over the project's file over the user's file over defaults.
 
     flags                   a mapping shaped like the file; `None` is not set
-    environment             GNOMON_MODEL, GNOMON_SYSTEM, GNOMON_OUTPUT, GNOMON_TOOLS (a,b,c),
+    environment             GNOMON_MODEL, GNOMON_SYSTEM, GNOMON_OUTPUT, GNOMON_TOOLS (a,b,c), GNOMON_STORE,
                             GNOMON_BUDGET_ROUNDS, GNOMON_BUDGET_TOKENS, GNOMON_BUDGET_SECONDS
     project                 .gnomon/config.toml, in this folder or the nearest one above
     user                    $GNOMON_CONFIG, else ~/.config/gnomon/config.toml
@@ -10,7 +10,7 @@ Tables merge key by key; anything else is replaced whole. In the files `${VAR}`
 stands for a variable of the environment and `$${` for a plain `${`. A project
 file may set only what cannot send anything anywhere until its folder is
 trusted. Messages name the key and what kind of value was found: a value under
-`providers` may be a secret, so it is never shown.
+`providers` and the URL of a store may hold a secret, so they are never shown.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     output: Output | None = None
     tools: tuple[str, ...] | None = None
+    store: str | None = None
+    """Where sessions are kept: `sqlite:///gnomon.db`, `postgresql://…`."""
     budget: BudgetSettings = BudgetSettings()
     providers: dict[str, dict[str, object]] = {}
     models: dict[str, dict[str, object]] = {}
@@ -83,10 +85,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return f"Config({shown})"
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        """Settings of providers by name only: a value may be a key."""
+        """Settings of providers by name only, and of a store what kind it is: a value may be a key."""
         providers = {name: sorted(settings) for name, settings in self.providers.items()}
         shown = (*sorted(_HARMLESS), "models")
-        return [(name, getattr(self, name)) for name in shown] + [("providers", providers)]
+        store = self.store and self.store.partition("://")[0]
+        return [(name, getattr(self, name)) for name in shown] + [("store", store), ("providers", providers)]
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,6 +306,7 @@ _FIELDS: dict[_Key, _Field] = {
     ("system",): _Field("text", _Text),
     ("output",): _Field('"text", "json" or "stream-json"', Output),
     ("tools",): _Field("a list of tool names", tuple[_Name, ...]),
+    ("store",): _Field('the URL of a store such as "sqlite:///gnomon.db"', _Name),
     ("budget", "rounds"): _Field("a whole number above zero", _Count),
     ("budget", "tokens"): _Field("a whole number above zero", _Count),
     ("budget", "seconds"): _Field("a number above zero", _Seconds),
@@ -438,7 +442,7 @@ def _is_slip(name: str) -> bool:
     """Whether one of the harmless keys was meant."""
     import difflib
 
-    return name not in ("providers", "models") and bool(
+    return name not in ("providers", "models", "store") and bool(
         difflib.get_close_matches(name.lower(), _HARMLESS, cutoff=0.65)
     )
 

@@ -147,6 +147,8 @@ async def test_a_dead_owner_loses_it_and_its_next_append_is_refused(storage) -> 
         with pytest.raises(Superseded, match="taken over by two"):
             await ledger.append(answered("late"))
         assert ledger.claim_held is None
+        with pytest.raises(Superseded):  # not only the first time: it does not become a sender
+            await ledger.append(said("late too"))
         types = [event.type for event in (await storage.list_events("s")).items]
         assert types == ["claimed", "claimed"]
 

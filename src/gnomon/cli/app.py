@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "prompt_command", "run"]
 COMMANDS = {
     "models": ("gnomon.cli.models:models", "List the models of a provider, or of all that are ready."),
     "doctor": ("gnomon.cli.doctor:doctor", "Show what was found: models, keys, servers, stores."),
+    "db": ("gnomon.cli.db:db", "Look after a store: migrate, status, copy, export, verify, prune."),
     "trust": ("gnomon.cli.trust:trust", "Let this folder's config set addresses, keys and commands."),
 }
 """Name → the click command, and its line in the help."""

@@ -44,6 +44,13 @@ class Config(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
+class NamedStore(msgspec.Struct, frozen=True):
+    """The store that `gnomon db` would look after, without a password, and who named it."""
+
+    where: str
+    because: str
+
+
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     versions: probes.Versions
     model: Chosen
@@ -53,6 +60,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     local: probes.Local
     sandboxes: list[probes.Program]
     stores: list[probes.Driver]
+    store: NamedStore | None = None
 
 
 def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
@@ -68,6 +76,7 @@ def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
         local=probes.local(),
         sandboxes=programs,
         stores=probes.drivers(),
+        store=_store(use_project=use_project),
     )
 
 
@@ -86,6 +95,18 @@ def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None
         choice = chosen(loaded.config, os.environ)
         return Chosen(choice.model, choice.because, _obstacle(choice.model, loaded.config)), problem
     return Chosen(name, f"chosen by {loaded.sources['model']}", _obstacle(name, loaded.config)), problem
+
+
+def _store(*, use_project: bool) -> NamedStore | None:
+    """It is named here, and not asked: it may be far away."""
+    from gnomon.storage._url import shown
+
+    try:
+        loaded = config.load(use_project=use_project)
+        url = loaded.config.store
+        return NamedStore(shown(url), f"named by {loaded.sources['store']}") if url is not None else None
+    except GnomonError as error:
+        return NamedStore("not known", clean(str(error)))
 
 
 def _unusable_models(settings: config.Config) -> str | None:
@@ -160,7 +181,7 @@ def sections(found: Findings) -> Generator[tuple[str, Iterable[_Line]], None, No
     yield "Local model", _local_lines(found.local)
     yield "Local model servers", [_server_line(server) for server in found.servers]
     yield "Sandboxes", [_program_line(program) for program in found.sandboxes]
-    yield "Stores", [_driver_line(driver) for driver in found.stores]
+    yield "Stores", [*_store_lines(found.store), *(_driver_line(driver) for driver in found.stores)]
 
 
 def _version_lines(versions: probes.Versions) -> Generator[_Line, None, None]:
@@ -227,6 +248,13 @@ def _program_line(program: probes.Program) -> _Line:
     if program.version is None:
         return program.name, "not found"
     return program.name, program.version if program.sandbox_available else f"{program.version}; {_NOT_USED}"
+
+
+def _store_lines(store: NamedStore | None) -> Generator[_Line, None, None]:
+    if store is not None:
+        yield "store", f"{store.where}, {store.because}"
+    else:
+        yield "store", "none named (GNOMON_STORE=sqlite:///gnomon.db; see: gnomon db --help)"
 
 
 def _driver_line(driver: probes.Driver) -> _Line:

@@ -111,9 +111,10 @@ def _message(error: Exception) -> str:
 def usage_message(error: click.ClickException) -> str:
     said = error.format_message().strip()
     text = said[:1].lower() + said[1:].rstrip(".")
-    command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
     if isinstance(error, click.NoSuchOption):
-        return f"{text} (a prompt that begins with a dash: gnomon -- PROMPT; all options: gnomon --help)"
+        options = f"{command or 'gnomon'} --help"
+        return f"{text} (a prompt that begins with a dash: gnomon -- PROMPT; all options: {options})"
     if command and command != "gnomon" and "extra argument" in text:
         return f"{command}: {text} (to ask a model: gnomon -- PROMPT)"
     return text

@@ -82,7 +82,7 @@ class Ledger:
     @property
     def claim_held(self) -> Claimed | None:
         """Our claim, as long as we know of no later one."""
-        return self._claim
+        return None if self._is_superseded() else self._claim
 
     # --- reading
 
@@ -225,10 +225,13 @@ class Ledger:
             hint = "it runs there; to take it away from that runner, say take_over"
             raise Conflict(f"session {self.session_id!r} is held by {holder!r}", hint=hint)
 
-    def _check_claim(self) -> None:
+    def _is_superseded(self) -> bool:
         claim = self._claim
-        if claim is not None and (self.fold.owner, self.fold.epoch) != (claim.owner, claim.epoch):
-            self._claim = None
+        return claim is not None and (self.fold.owner, self.fold.epoch) != (claim.owner, claim.epoch)
+
+    def _check_claim(self) -> None:
+        """Once superseded, a runner stays so until it claims anew or lets go: it must not end up a sender."""
+        if self._is_superseded():
             holder = self.fold.owner or "nobody"
             raise Superseded(
                 f"session {self.session_id!r} was taken over by {holder} (epoch {self.fold.epoch})"

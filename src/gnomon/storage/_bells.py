@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Hashable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Hashable
+from contextlib import AbstractAsyncContextManager, suppress
 
 __all__ = ["Bell", "Bells"]
 
@@ -48,13 +48,24 @@ class Bells:
         for key in tuple(self._bells):
             self.ring(key)
 
-    @asynccontextmanager
-    async def listening(self, key: Hashable) -> AsyncGenerator[Bell, None]:
-        bell = Bell()
-        self._bells.setdefault(key, []).append(bell)
-        try:
-            yield bell
-        finally:
-            self._bells[key].remove(bell)
-            if not self._bells[key]:
-                del self._bells[key]
+    def listening(self, key: Hashable) -> AbstractAsyncContextManager[Bell]:
+        """A bell that hangs there until the block is left."""
+        return _Listening(self._bells, key)
+
+
+class _Listening:
+    # A class, since a generator within a generator cannot be ended by a loop that ends both at once.
+    def __init__(self, bells: dict[Hashable, list[Bell]], key: Hashable) -> None:
+        self._bells = bells
+        self._key = key
+        self._bell = Bell()
+
+    async def __aenter__(self) -> Bell:
+        self._bells.setdefault(self._key, []).append(self._bell)
+        return self._bell
+
+    async def __aexit__(self, *_: object) -> None:
+        hung = self._bells[self._key]
+        hung.remove(self._bell)
+        if not hung:
+            del self._bells[self._key]

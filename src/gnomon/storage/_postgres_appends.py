@@ -76,7 +76,7 @@ class Appends:
         """One append a log, as far as they fit, in the one order that keeps batches from deadlock."""
         waiting = [append for append in self._waiting if not append.done.done()]  # the others were cancelled
         batch: dict[Log, Append] = {}
-        size = at = 0
+        size = 0
         self._waiting = []
         for at, append in enumerate(waiting):
             size += len(append.group.body)

@@ -48,9 +48,12 @@ class Ringing:
         self._telling: asyncio.Task[None] | None = None
         self._watched: dict[str, list[Log]] = {}
         self._hearing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def tell(self, logs: Iterable[Log]) -> None:
         """Have the others told, soon."""
+        if self._is_closed:
+            return
         self._due.update(_name(log) for log in logs)
         if self._telling is None and self._due:
             self._telling = asyncio.ensure_future(self._tell_all())
@@ -72,6 +75,7 @@ class Ringing:
                 await self._stop_hearing()
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.wait({self._telling})

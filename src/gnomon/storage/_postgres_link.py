@@ -21,6 +21,7 @@ _REPEATS = 20
 """How often a transaction that the server has undone for another's sake is sent again."""
 
 _PAUSE_S = 0.02
+_STOP_S = 1.0
 _CLOSE_S = 2.0
 
 _connect = cast("Callable[..., Awaitable[object]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
@@ -108,7 +109,7 @@ class Link:
             try:
                 await self._greet(connection)
             except BaseException:
-                connection.terminate()
+                _abort(connection)
                 raise
             return connection
 
@@ -141,17 +142,22 @@ class Link:
     async def _done(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
         pool = await self._opened()
         connection: Connection = await pool.acquire(timeout=self.timeout_s)
+        stop_s: float | None = None
         try:
             await self._greet_given(connection)
             return await work(connection)
+        except (asyncio.CancelledError, TimeoutError):
+            # The driver has asked the server to stop. Until it says that it did, the work could still
+            # be done, after what the caller does next; but nobody waits long for a server that hangs.
+            stop_s = _STOP_S
+            raise
         except BaseException as error:
             if not leaves_connection(error):
-                # Cancelled or timed out: the answer may still come, or never. Nobody waits for it.
-                connection.terminate()
+                _abort(connection)
             raise
         finally:
             with suppress(*FOREIGN):  # what was done is done, whatever becomes of the connection
-                await pool.release(connection)
+                await pool.release(connection, timeout=stop_s)
 
     async def _opened(self) -> Any:
         self._check_open()
@@ -233,6 +239,11 @@ _GREETING = "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'), 
 
 _LASTING = "on the server's disk before it is acknowledged"
 _FLEETING = "the server has fsync off: what was acknowledged may be gone when its machine stops"
+
+
+def _abort(connection: Connection) -> None:
+    with suppress(*FOREIGN):  # it may be back in its pool already
+        connection.terminate()
 
 
 async def _leave_as_it_is(connection: object) -> None:

@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 
 from gnomon.storage._bells import Bell, Bells
-from gnomon.storage._redis_wire import BROKEN, Connection, Reply, Wire
+from gnomon.storage._redis_checks import Reply
+from gnomon.storage._redis_errors import BROKEN
+from gnomon.storage._redis_wire import Connection, Wire
 
 __all__ = ["Ear"]
 

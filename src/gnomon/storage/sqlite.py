@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import unquote
@@ -181,14 +181,9 @@ class SQLiteTables(Rows):
             opened_here(self._path, id(self), False)
 
     def listening(self, tenant: str, session_id: str) -> AbstractAsyncContextManager[Bell]:
-        return self._listening(tenant, session_id)
-
-    @asynccontextmanager
-    async def _listening(self, tenant: str, session_id: str) -> AsyncGenerator[Bell, None]:
-        async with self.bells.listening((tenant, session_id)) as bell:
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.ensure_future(self._look())
-            yield bell
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._look())
+        return self.bells.listening((tenant, session_id))
 
     async def _look(self) -> None:
         """While somebody waits: ring when the log of the file has changed, whoever changed it."""

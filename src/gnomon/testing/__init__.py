@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gnomon.testing.counter import TokenCounterContract
     from gnomon.testing.embedder import EmbedderContract
     from gnomon.testing.provider import ProviderContract
+    from gnomon.testing.storage import StorageContract
     from gnomon.testing.streams import chop, stream_of
     from gnomon.testing.wire import WireContract
 
@@ -34,6 +35,7 @@ __all__ = [
     "Contract",
     "EmbedderContract",
     "ProviderContract",
+    "StorageContract",
     "TokenCounterContract",
     "Wire",
     "WireContract",
@@ -61,6 +63,7 @@ _HOMES = {
     "Contract": "gnomon.testing._suite",
     "EmbedderContract": "gnomon.testing.embedder",
     "ProviderContract": "gnomon.testing.provider",
+    "StorageContract": "gnomon.testing.storage",
     "TokenCounterContract": "gnomon.testing.counter",
     "Call": "gnomon.providers.scripted",
     "Line": "gnomon.providers.scripted",

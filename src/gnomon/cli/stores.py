@@ -1,0 +1,88 @@
+"""Which store is meant, and work that is done on it: opened, closed, and shown while it takes long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import click
+import msgspec
+
+from gnomon import config, registry
+from gnomon.cli.meter import Meter
+from gnomon.cli.problems import clean
+from gnomon.contracts.storage import Storage, SupportsStatus
+from gnomon.errors import ConfigError, GnomonError
+
+__all__ = ["Trouble", "chosen", "on_store", "opened", "told", "where"]
+
+_T = TypeVar("_T")
+
+
+def chosen(given: str | None, command: str, *, use_project: bool) -> str:
+    """The URL that was typed, else the one of the environment or the config."""
+    url = given if given is not None else config.load(use_project=use_project).config.store
+    if url is None:
+        typed = command.replace("URL", "sqlite:///gnomon.db")
+        hint = f"gnomon db {typed}; or set GNOMON_STORE, or `store` in the config"
+        raise ConfigError("no store was named", hint=hint)
+    return url
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[Storage, None]:
+    store = registry.storage(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def where(store: Storage, url: str) -> str:
+    """The store in words, without a password."""
+    from gnomon.storage._url import shown
+
+    return (await store.status()).where if isinstance(store, SupportsStatus) else shown(url)
+
+
+def on_store(url: str, work: Callable[[Storage, Meter], Awaitable[_T]], doing: str, *, quiet: bool) -> _T:
+    """What the work gives; Ctrl-C ends it at once, and the store is closed all the same."""
+
+    async def run() -> _T:
+        async with opened(url) as store:
+            with Meter(doing, quiet=quiet) as meter:
+                return await work(store, meter)
+
+    return asyncio.run(run())
+
+
+# --- whoever asked for JSON gets JSON ---------------------------------------------
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+    retryable: bool
+    hint: str | None = None
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    error: Trouble
+
+
+def told(work: Callable[[], _T], *, as_json: bool) -> _T:
+    """What the work gives; where JSON was asked for, a failure is told in it as well."""
+    try:
+        return work()
+    except GnomonError as error:
+        if as_json:
+            trouble = Trouble(
+                code=error.code,
+                message=clean(error.summary),
+                retryable=error.retryable,
+                hint=clean(error.hint) if error.hint else None,
+            )
+            click.echo(msgspec.json.encode(_Failed(trouble)).decode())
+        raise
