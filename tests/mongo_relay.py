@@ -27,7 +27,7 @@ Fault: TypeAlias = "str | Mapping[str, object] | Meanwhile"
 class Relay:
     CUT: ClassVar[str] = "the connection breaks before the server has heard of it"
     LOSE_ANSWER: ClassVar[str] = "the server does it, and the connection breaks"
-    NOT_REPLICATED: ClassVar[str] = "the server does it, and no majority has it in time"
+    NOT_REPLICATED: ClassVar[str] = "the server does it, and there is no majority that has it"
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -123,5 +123,5 @@ def _answer(message: bytes, document: Mapping[str, object]) -> bytes:
 
 
 def _not_replicated(message: bytes, answer: bytes) -> bytes:
-    late = {"code": 64, "errmsg": "waiting for replication timed out", "errInfo": {"wtimeout": True}}
-    return _answer(message, {**_body(answer), "writeConcernError": late})
+    why = {"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "Not enough data-bearing nodes"}
+    return _answer(message, {**_body(answer), "writeConcernError": why})

@@ -25,7 +25,7 @@ from gnomon.types.messages import Message
 from gnomon.types.records import AuditLog, SessionRecord, utc_now
 
 SESSIONS = 4
-SIZES = (20, 2_000, 30_000)  # the last is kept aside, as a blob
+SIZES = (20, 2_000, 60_000)  # the last is kept aside, as a blob
 
 
 class Said(msgspec.Struct, omit_defaults=True):

@@ -46,12 +46,15 @@ class Killing:
         self._chance = random.Random(seed)
 
     def kill_a_writer(self) -> None:
-        """After so many acknowledgements and a moment more; now and then before the first."""
+        """After so many acknowledgements and a moment more; now and then as it opens the store, or closes it."""
         with child(sys.executable, str(WRITER), self.url) as writer:
-            if self._chance.random() < 0.15:
+            when = self._chance.random()
+            if when < 0.15:
                 time.sleep(self._chance.uniform(0, 0.8))
             else:
                 self._listen(writer, self._chance.randrange(1, 150))
+                if when < 0.3:
+                    writer.tell()
                 time.sleep(self._chance.uniform(0, 0.01))
             writer.process.kill()
             self._hear(writer.rest())

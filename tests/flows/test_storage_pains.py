@@ -1,6 +1,7 @@
 """Pains of other frameworks with what they store, each with the design that avoids it.
 
-They go through the front door: a store by its URL, the ledger of a session, the command line.
+They go through the front door: a store by its URL, the ledger of a session, the command line. Pain 21 is
+in `test_storage_pains_forgetting.py`, pain 23 in `test_storage_pains_versions.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ import pytest
 from gnomon.contracts.storage import Storage
 from gnomon.engine.ledger import Ledger
 from gnomon.storage.sqlite import SQLiteStorage
-from gnomon.types.records import (
-    SessionRecord,
-)
+from gnomon.types.records import SessionRecord
 from storing import child, event, ids, opened, sqlite_url
 
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
@@ -57,6 +56,9 @@ class Counted:
         self._connection.set_trace_callback(None)
         wanted = [text for text in self.statements if text.startswith(("SELECT", "UPDATE", "INSERT"))]
         return self.steps, wanted
+
+    def close(self) -> None:
+        self._connection.close()
 
     def _step(self) -> None:
         self.steps += 1
@@ -102,6 +104,7 @@ async def test_pain_20_a_page_of_sessions_costs_the_same_among_20_000_as_among_2
     assert "TEMP B-TREE" not in plan
     assert "SCAN" not in plan
     await storage.close()
+    counted.close()
 
 
 async def test_pain_20_the_first_and_the_last_page_take_about_the_same_time(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -91,8 +91,13 @@ class Reference:
             if world.version != 1:
                 raise StorageError("this store is of another version", hint="call migrate()")
             yield self.own_tables(world)
+        await self.reply()
         if self.root.is_down:
             raise Unavailable("the connection was lost; whether it is stored is not known")
+
+    async def reply(self) -> None:
+        """The answer takes a moment, in which the connection may be lost."""
+        await asyncio.sleep(0)
 
     def own_tables(self, world: World) -> Tables:
         return world.tenants.setdefault(self.tenant, Tables())
@@ -595,6 +600,10 @@ class Reference:
         except (ValueError, TypeError):
             raise InvalidInput("this is no cursor of that list") from None
         return key
+
+
+Plants: TypeAlias = dict[str, list[tuple[type[Reference], str]]]
+"""Checks, and the stores that each of them must find out, with what it says of them."""
 
 
 def time_text(time: datetime) -> str:

@@ -15,10 +15,10 @@ import pytest
 import servers
 from gnomon.errors import Damaged
 from gnomon.storage import _dynamo_bodies as bodies_module
-from gnomon.storage._dynamo_items import WASTE, partition, row_key, sort_key
+from gnomon.storage._dynamo_items import WASTE, Large, group_key, log_partition, partition, row_key, sort_key
 from gnomon.storage._dynamo_table import Delete, Key
 from gnomon.storage._keys import joined
-from gnomon.storage._rows import INDEXES, READ_BYTES, Group, Place, Row, Rows, Span
+from gnomon.storage._rows import INDEXES, READ_BYTES, Found, Group, Place, Row, Rows, Span
 from gnomon.storage.dynamo import DynamoRows, DynamoStorage
 from gnomon.storage.memory import MemoryTables
 
@@ -187,6 +187,15 @@ async def test_a_long_log_is_read_in_portions_and_cut_whole() -> None:
         assert await rows.cut(TENANT, "s", None) == 20
 
 
+async def test_a_log_with_a_gap_is_damaged() -> None:
+    async with opened() as rows:
+        for seq in range(1, 4):
+            await rows.append(TENANT, "s", Group(seq, seq, b"x"))
+        await rows._table.commit([Delete(group_key(log_partition(TENANT, "s"), 2))])
+        with pytest.raises(Damaged, match="has a gap"):
+            await rows.read(TENANT, "s", 0, 10)
+
+
 # --- keys ----------------------------------------------------------------------------
 
 
@@ -195,6 +204,7 @@ def test_no_key_is_longer_than_the_service_allows(name: str) -> None:
     chain = row_key(name, "audit", joined(name, "1"))
     entry = partition(name, "i", "memory", "agent", name)
     assert max(len(key.encode()) for key in (chain.pk, entry)) <= 2048
+    assert chain.pk.startswith(joined(name))
     assert len(sort_key(joined(name, name)).encode()) <= 1024
 
 
@@ -204,6 +214,24 @@ def test_long_names_that_differ_have_keys_that_differ() -> None:
         row_key(tenant, "audit", joined(id, "1")).pk for tenant in ("a", "b") for id in (long, long + "\x02")
     }
     assert len(keys) == 4
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_sorts_that_begin_alike_for_longer_than_a_key_are_in_order(descending: bool) -> None:
+    """Their keys end in a hash, so that the service has them in another order."""
+    async with opened() as rows:
+        sorts = ["a", *[f"{'k' * 300}{number:02d}" for number in range(14)], "z"]
+        for sort in sorts:
+            await rows.write(TENANT, checkpoint(sort, sort), 0)
+        expected = sorts[::-1] if descending else sorts
+        for limit in (1, 4, 15, 50):
+            for start in range(0, len(sorts), 5):
+                beyond = expected[start]
+                bounds = {"below" if descending else "above": beyond}
+                found = await rows.find(TENANT, of(descending=descending, limit=limit, **bounds))
+                assert [row.sort for row in found] == expected[start + 1 :][:limit]
+        inside = await rows.find(TENANT, of(above=sorts[3], below=sorts[9], descending=descending))
+        assert {row.sort for row in inside} == set(sorts[4:9])
 
 
 # --- rows that move while they are looked for ------------------------------------------
@@ -321,20 +349,30 @@ async def test_a_row_of_a_kind_without_indexes_may_have_a_large_body_too() -> No
         assert (await pieces(rows), await waste(rows)) == (0, 0)
 
 
-async def test_a_large_body_is_read_whole_while_it_is_replaced() -> None:
+@pytest.mark.parametrize("then", ["replaced", "removed"])
+async def test_a_large_body_whose_pieces_go_while_it_is_read_is_read_again(
+    then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened() as rows:
         await rows.write(TENANT, large(), 0)
-        letters = (b"a", b"b", b"c", b"d", b"e")
+        get = rows.bodies.get
 
-        async def replace() -> None:
-            for letter in letters:
-                await rows.write(TENANT, large(letter=letter), None)
+        async def get_late(tenant: str, large_body: Large) -> bytes | None:
+            monkeypatch.setattr(rows.bodies, "get", get)
+            if then == "removed":
+                await rows.delete(TENANT, "checkpoints", "a")
+            else:
+                await rows.write(TENANT, large(letter=b"y", revision=2), None)
+            return await get(tenant, large_body)
 
-        replacing = asyncio.ensure_future(replace())
-        while not replacing.done():
-            (found,) = await rows.find(TENANT, of())
-            assert (len(found.body), len(set(found.body))) == (3 * LARGE, 1)
-        await replacing
+        async def listed() -> Found | None:
+            return next(iter(await rows.find(TENANT, of())), None)
+
+        for read in (listed, lambda: rows.get(TENANT, "checkpoints", "a")):
+            await rows.write(TENANT, large(revision=1), None)
+            monkeypatch.setattr(rows.bodies, "get", get_late)
+            found = await read()
+            assert (found and (found.revision, found.body[:1])) == ((2, b"y") if then == "replaced" else None)
 
 
 async def test_what_a_crash_left_behind_is_swept() -> None:

@@ -7,7 +7,7 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,11 +18,12 @@ import servers
 from gnomon.contracts.storage import read_events
 from gnomon.errors import AccessDenied, ConfigError, Conflict, InvalidInput, StorageError, Unavailable
 from gnomon.registry import storage as store_at
+from gnomon.storage._postgres_appends import Append, Appends, Log
 from gnomon.storage._postgres_migrations import MIGRATIONS
 from gnomon.storage._postgres_tables import CUT_GROUPS, PIECE_BYTES, Statements
 from gnomon.storage._rows import INDEXES, SCHEMA, Group, Row, Rows
 from gnomon.storage.postgres import PostgresStorage
-from gnomon.types.records import LedgerEvent, MemoryRecord, SessionRecord, utc_now
+from gnomon.types.records import LedgerEvent, MemoryRecord, utc_now
 
 SECRET = "hunter22"
 SOON_S = 5.0
@@ -394,20 +395,38 @@ async def test_batches_of_two_stores_over_the_same_logs_do_not_lock_each_other_o
         assert [await seqs(one, name) for name in names] == [list(range(1, 21))] * 40
 
 
+async def test_a_batch_has_one_group_a_log_in_one_order_and_is_not_too_large() -> None:
+    batches: list[Sequence[Append]] = []
+
+    async def send(batch: Sequence[Append]) -> set[Log]:
+        batches.append(batch)
+        return {append.log for append in batch}
+
+    appends = Appends(send)
+    logs = random.Random(1).sample([("t", f"s{number}") for number in range(700)], 700)
+    small = [appends.add(log, Group(1, 1, b"x")) for log in logs + logs[:5]]
+    assert await asyncio.gather(*small) == [True] * 705
+    large = [appends.add(log, Group(2, 2, bytes(3_000_000))) for log in logs[:5]]
+    assert await asyncio.gather(*large) == [True] * 5
+    assert [len(batch) for batch in batches] == [500, 205, 2, 2, 1]
+    for batch in batches:
+        found = [append.log for append in batch]
+        assert found == sorted(set(found))
+
+
 async def test_numbers_that_the_database_cannot_hold_are_like_any_other_wrong_one(url: str) -> None:
     async with opened(url) as storage:
-        await storage.append_event(event(1))
-        for seq in (2**63 - 1, 2**63, 2**80):
-            with pytest.raises(Conflict):
-                await storage.append_event(event(seq))
-        assert (await storage.list_events("s", 2**80)).items == ()
-        now = utc_now()
-        await storage.create_session(SessionRecord(id="s", created_at=now, updated_at=now))
-        for revision in (2**63 - 1, 2**63, 2**80):
-            with pytest.raises(Conflict):
-                await storage.update_session(
-                    SessionRecord(id="s", created_at=now, updated_at=now, revision=revision)
-                )
+        rows = rows_of(storage)
+        row = Row(kind="heads", id="h", body=b"x")
+        assert await rows.append("t", "s", Group(1, 1, b"x"))
+        assert await rows.write("t", row, 0)
+        for number in (2**63 - 1, 2**63, 2**80):
+            assert not await rows.append("t", "s", Group(number, number, b"x"))
+            assert not await rows.append_and_write("t", "s", Group(number, number, b"x"), row)
+            assert not await rows.write("t", row, number)
+            assert not await rows.delete("t", "heads", "h", number)
+            assert await rows.read("t", "s", number, 10) == []
+        assert await rows.cut("t", "s", 2**80) == 1
 
 
 async def test_a_log_that_is_removed_while_somebody_appends_leaves_no_piece(url: str) -> None:
@@ -631,3 +650,26 @@ async def test_who_is_cancelled_while_it_takes_a_name_holds_none(url: str) -> No
                 task.cancel()
                 await asyncio.wait({task})
                 await soon(only_the_other_is_held)
+
+
+async def test_who_is_cancelled_while_it_lets_go_of_a_name_has_let_go(url: str) -> None:
+    async with opened(url) as storage, opened(url, schema=schema_of(storage)) as other:
+        taken = asyncio.Event()
+
+        async def hold() -> None:
+            async with storage.holding("me"):
+                taken.set()
+                await asyncio.sleep(60)
+
+        async def only_the_other_is_held() -> bool:
+            return not await other.is_held("me") and await other.is_held("stays")
+
+        async with storage.holding("stays"):
+            task = asyncio.ensure_future(hold())
+            await taken.wait()
+            async with rows_of(storage)._locks._turn:  # somebody else talks on the connection
+                for _ in range(2):
+                    task.cancel()
+                    await asyncio.sleep(0.01)
+                await asyncio.wait({task})
+            await soon(only_the_other_is_held)

@@ -12,10 +12,10 @@ import pymongo
 import pytest
 
 import servers
-from gnomon.errors import ConfigError, StorageError
-from gnomon.storage import _mongo_aside, _mongo_log
+from gnomon.errors import ConfigError, Damaged, StorageError
+from gnomon.storage import _mongo_aside, _mongo_log, mongo
 from gnomon.storage._keys import joined
-from gnomon.storage._rows import INDEXES, SCHEMA, Group, Place, Row, Span
+from gnomon.storage._rows import INDEXES, SCHEMA, Group, Lost, Place, Row, Span
 from gnomon.storage.mongo import MIGRATIONS, MongoRows, MongoStorage
 from mongo_relay import Relay
 
@@ -67,10 +67,13 @@ async def numbers(rows: MongoRows, session_id: str, after_seq: int = 0) -> list[
         ("mongodb://host/", "names no database"),
         ("mongodb://host/one?nosuchoption=1", "nosuchoption"),
         ("mongodb://host:nan/one", "Port"),
+        ("mongodb://[::1/one", "cannot be read"),
         ("mongodb://host/one?prefix=a$b", "prefix"),
         ("mongodb://host/a b", "database"),
         ("mongodb://user:hunter@2@host/one", "cannot be opened"),
         ("mongodb://user:hun/ter2@host/one", "cannot be read"),
+        ("mongodb://ann@example:hun/ter2@host/one", "cannot be read"),
+        ("mongodb://ann@example:hun?ter2@host/one", "cannot be read"),
         ("mongodb://user:hun/t$er?2=3@host/one", "cannot be read"),
     ],
 )
@@ -278,7 +281,39 @@ async def test_a_deletion_that_broke_off_is_finished_by_the_next_log() -> None:
         assert await count(rows, "groups") == 0
 
 
-async def test_a_gap_that_is_really_there_is_told_of() -> None:
+async def test_a_deletion_that_broke_off_is_finished_by_the_next_one_and_counts_the_same() -> None:
+    async with behind_relay() as (rows, relay):
+        await filled(rows, "s", 40)
+        relay.spoil("delete gnomon_groups", Relay.LOSE_ANSWER)
+        with pytest.raises(Lost):
+            await rows.cut("t", "s", None)
+        assert await rows.cut("t", "s", None) == 40
+        assert await rows.cut("t", "s", None) == 0
+        assert await count(rows, "groups") == await count(rows, "logs") == 0
+
+
+async def test_a_cut_that_broke_off_is_finished_by_the_next_one() -> None:
+    async with behind_relay() as (rows, relay):
+        await filled(rows, "s", 40)
+        relay.spoil("delete gnomon_groups", Relay.CUT)
+        with pytest.raises(Lost):
+            await rows.cut("t", "s", 20)
+        assert await numbers(rows, "s") == [*range(21, 41)]
+        assert await count(rows, "groups") == 32
+        assert await rows.cut("t", "s", 20) == 0
+        assert await count(rows, "groups") == 12
+
+
+async def test_a_deletion_that_comes_late_does_not_touch_the_next_log() -> None:
+    async with behind_relay() as (rows, relay):
+        await filled(rows, "s", 40)
+        relay.spoil("delete gnomon_groups", lambda: filled(rows, "s", 33))
+        assert await rows.cut("t", "s", None) == 40
+        assert await numbers(rows, "s") == [*range(1, 34)]
+
+
+async def test_a_gap_that_is_really_there_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_mongo_log, "_PAUSE_S", 0.0)
     async with opened() as rows:
         await filled(rows, "s", 40)
         await rows._link.collection("groups").delete_one({"f": 7})
@@ -332,6 +367,18 @@ async def test_a_row_that_is_replaced_while_its_pieces_are_read_comes_back_whole
 
 
 @pytest.mark.usefixtures("_small_pieces")
+async def test_a_row_is_deleted_though_its_pieces_cannot_be_removed_at_once() -> None:
+    async with behind_relay() as (rows, relay):
+        await rows.write("t", large_row(b"1" * LARGE), 0)
+        relay.spoil("delete gnomon_pieces", Relay.CUT)
+        assert await rows.delete("t", "blobs", "b")
+        assert await count(rows, "pieces") == 2
+        await rows._link.collection("aside").update_many({}, {"$set": {"at": 0}})
+        await rows.migrate()
+        assert await count(rows, "pieces") == 0
+
+
+@pytest.mark.usefixtures("_small_pieces")
 async def test_large_groups_come_back_and_take_their_pieces_along() -> None:
     async with opened() as rows:
         for seq in range(1, 4):
@@ -350,6 +397,18 @@ async def test_large_groups_come_back_and_take_their_pieces_along() -> None:
 
 
 @pytest.mark.usefixtures("_small_pieces")
+async def test_a_body_whose_pieces_are_lost_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mongo, "_PAUSE_S", 0.0)
+    async with opened() as rows:
+        await rows.write("t", large_row(b"1" * LARGE), 0)
+        await rows._link.collection("pieces").delete_many({})
+        with pytest.raises(Damaged, match="blobs 'b'"):
+            await rows.get("t", "blobs", "b")
+        with pytest.raises(Damaged, match="blobs"):
+            await rows.find("t", Span(kind="blobs", index="touched"))
+
+
+@pytest.mark.usefixtures("_small_pieces")
 async def test_what_a_crash_left_aside_is_swept_after_a_day_and_nothing_else() -> None:
     async with opened() as rows:
         await rows.write("t", large_row(b"1" * LARGE), 0)
@@ -365,6 +424,7 @@ async def test_what_a_crash_left_aside_is_swept_after_a_day_and_nothing_else() -
         found = await rows.get("t", "blobs", "b")
         assert found is not None
         assert [found.body[:1], (await rows.read("t", "s", 0, 1))[0].body[:1]] == [b"1", b"2"]
+        assert await rows._link.collection("aside").find_one({"at": 0}) is None  # not looked at again at once
 
 
 async def test_more_than_a_document_holds_comes_back_and_a_read_ends_in_time() -> None:

@@ -186,7 +186,7 @@ async def test_no_append_that_was_acknowledged_is_lost_when_the_server_is_killed
 
 async def _until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110 - what is waited for is a count
             await asyncio.sleep(0.01)
 
 

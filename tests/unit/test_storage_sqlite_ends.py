@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from gnomon import registry
 from gnomon.errors import StorageError
+from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.types.records import AuditLog, utc_now
 from storing import event, ids, opened, sqlite_url
 
@@ -34,11 +36,12 @@ async def test_a_call_in_hand_when_the_store_closes_is_done_or_an_error(tmp_path
     path = tmp_path / "store.db"
     storage = registry.storage(sqlite_url(path))
     await storage.migrate()
+    await storage.append_events([event("long", seq, bytes(100_000)) for seq in range(1, 31)])
     appends = [asyncio.ensure_future(storage.append_event(event(f"s{at}", 1))) for at in range(60)]
     others = [
         asyncio.ensure_future(call)
         for at in range(30)
-        for call in (storage.list_events(f"s{at}"), storage.append_audit_log(audit_row(at)))
+        for call in (storage.list_events("long"), storage.append_audit_log(audit_row(at)))
     ]
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -60,19 +63,22 @@ def audit_row(at: int) -> AuditLog:
     return AuditLog(id=str(at), session_id="audited", actor="a", action="b", created_at=utc_now())
 
 
-async def test_a_call_that_waits_for_a_lock_when_the_store_closes_hears_of_it(tmp_path: Path) -> None:
+async def test_a_call_that_waits_for_a_lock_when_the_store_closes_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It must not open the file again behind the back of who has closed the store."""
+    monkeypatch.setattr("gnomon.storage.sqlite.BUSY_S", 0.01)  # it waits between its tries, not in them
     path = tmp_path / "store.db"
-    storage = registry.storage(sqlite_url(path), {"patience_s": 0.4})
+    storage = registry.storage(sqlite_url(path), {"patience_s": 20})
     await storage.migrate()
     await storage.append_event(event("a", 1))
     async with opened(path) as other:
         blocked = locked(path)
         try:
             waiting = asyncio.ensure_future(storage.append_event(event("a", 2)))
-            await asyncio.sleep(0.45)  # the first try is over, and the next not begun
+            await asyncio.sleep(0.5)
             await storage.close()
-            with pytest.raises(StorageError):
+            with pytest.raises(StorageError, match="closed"):
                 await asyncio.wait_for(waiting, PROMPTLY_S)
         finally:
             blocked()
@@ -82,8 +88,6 @@ async def test_a_call_that_waits_for_a_lock_when_the_store_closes_hears_of_it(tm
 
 def locked(path: Path) -> Callable[[], None]:
     """Lock the file; gives what lets go of it."""
-    import sqlite3
-
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     return holder.close
@@ -104,6 +108,16 @@ async def test_closing_twice_and_at_the_same_time_is_fine(tmp_path: Path) -> Non
 async def test_a_store_that_was_never_used_is_closed_without_a_trace(tmp_path: Path) -> None:
     await registry.storage(sqlite_url(tmp_path / "store.db")).close()
     assert os.listdir(tmp_path) == []
+
+
+async def test_a_connection_that_was_given_stays_open(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "store.db", check_same_thread=False)
+    storage = SQLiteStorage(client=connection)
+    await storage.migrate()
+    await storage.append_event(event("a", 1))
+    await storage.close()
+    assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
+    connection.close()
 
 
 # --- several loops and threads ------------------------------------------------

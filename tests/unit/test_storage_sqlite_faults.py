@@ -7,10 +7,11 @@ import asyncio
 import hashlib
 import os
 import random
+import resource
 import sqlite3
 import subprocess
 from collections.abc import Awaitable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from gnomon.errors import (
     ConfigError,
     Damaged,
     GnomonError,
+    InvalidInput,
     StorageError,
     StorageFull,
     WrongSchema,
@@ -313,6 +315,30 @@ async def test_a_file_that_was_cut_off_is_damaged(tmp_path: Path, kept: float) -
     await said_by_all(Damaged, path, "restore it")
 
 
+def left_open(path: Path) -> list[str]:
+    """What this process has open of the store's files."""
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    names = [os.readlink(link) for link in links if os.path.islink(link)]
+    return [name for name in names if name.startswith(str(path))]
+
+
+async def test_a_file_that_cannot_be_read_is_not_left_open(tmp_path: Path) -> None:
+    """Its lock would hold up whoever puts a good one in its place, as long as the error is remembered."""
+    path = tmp_path / "store.db"
+    await filled(path, 20)
+    os.truncate(path, path.stat().st_size // 2)
+    errors: list[BaseException] = []
+    for _ in range(3):
+        async with opened(path, migrate=False) as storage:
+            errors += await asyncio.gather(
+                storage.migrate(), storage.list_events("a"), return_exceptions=True
+            )
+    assert {type(error) for error in errors} == {Damaged}
+    assert left_open(path) == []
+    os.truncate(path, 0)
+    await filled(path)
+
+
 async def stocked(path: Path) -> None:
     """A store with rows of every kind."""
     now = utc_now()
@@ -371,6 +397,44 @@ async def test_damage_in_the_middle_is_damaged_and_never_a_crash(tmp_path: Path)
         told += bool(errors)
         path.unlink()
     assert told > 3  # else nothing was hit
+
+
+# --- limits -------------------------------------------------------------------
+
+
+@contextmanager
+def no_more_open_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    last = max(int(name) for name in os.listdir("/proc/self/fd"))
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 10, hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        with suppress(OSError):
+            while True:
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+
+
+async def test_too_many_open_files_are_not_taken_for_a_missing_permission(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    stored = await filled(path)
+    async with opened(path, migrate=False) as storage:
+        with no_more_open_files():
+            await said(StorageError, path, storage.list_events("a"), "Too many open files", "ulimit")
+            with pytest.raises(StorageError, match="ulimit"):
+                async with storage.holding("runner"):  # type: ignore[attr-defined]
+                    pass
+        assert await ids(storage, "a") == stored
+
+
+async def test_a_number_that_no_database_counts_with_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as storage:
+        await storage.append_event(event("a", 1))
+        for seq in (0, -1, 2**53, 2**63, 2**80):
+            with pytest.raises(InvalidInput, match="must be from 1"):
+                await storage.append_event(event("a", seq))
+        assert (await storage.list_events("a", 2**80)).items == ()
+        assert len((await storage.list_events("a", -(2**80))).items) == 1
 
 
 # --- names --------------------------------------------------------------------

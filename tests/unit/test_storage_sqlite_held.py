@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from gnomon.errors import Conflict, Unavailable
+from gnomon.storage._keys import joined
 from storing import Child, child, event, ids, opened, sqlite_url
 
 # Takes the lock of the file by itself, says so, and keeps it until a line comes, or for good.
@@ -43,6 +45,21 @@ async def main(url, session):
     await storage.close()
 
 asyncio.run(main(sys.argv[1], sys.argv[2]))
+"""
+
+
+# Asks all the time whether a name is held.
+LOOK = """
+import asyncio, sys
+from gnomon import registry
+
+async def main(url):
+    storage = registry.storage(url)
+    print("looking", flush=True)
+    while True:
+        await storage.is_held("runner")
+
+asyncio.run(main(sys.argv[1]))
 """
 
 
@@ -133,20 +150,24 @@ async def test_a_process_that_was_stopped_with_the_lock_holds_up_others_for_thei
         assert await ids(storage, "a") == ["a-1", "a-2"]
 
 
+async def interrupt(other: Child) -> None:
+    for _ in range(10):
+        other.send(signal.SIGSTOP)
+        await asyncio.sleep(0.05)
+        other.send(signal.SIGCONT)
+        await asyncio.sleep(0.01)
+
+
 async def test_a_writer_that_is_stopped_again_and_again_loses_nothing(tmp_path: Path) -> None:
     """Two processes on one file; one of them stands still for a while, wherever that may hit it."""
     path = tmp_path / "store.db"
     async with opened(path) as storage:
         with child(sys.executable, "-c", APPEND, sqlite_url(path), "theirs", "150") as other:
             told = [await line_of(other)]
+            interrupting = asyncio.ensure_future(interrupt(other))
             for seq in range(1, 151):
-                if seq % 25 == 0:
-                    other.send(signal.SIGSTOP)
-                    await asyncio.sleep(0.05)
                 await storage.append_event(event("ours", seq))
-                if seq % 25 == 10:
-                    other.send(signal.SIGCONT)
-            other.send(signal.SIGCONT)
+            await interrupting
             told += await asyncio.to_thread(other.rest)
         assert told == [f"theirs-{seq}" for seq in range(1, 151)]
         assert await ids(storage, "theirs") == told
@@ -156,39 +177,30 @@ async def test_a_writer_that_is_stopped_again_and_again_loses_nothing(tmp_path: 
 # --- names that are held ------------------------------------------------------
 
 
+def left_behind(path: Path) -> Path:
+    """The file that a runner leaves when it dies."""
+    folder = path.with_name(f"{path.name}-owners")
+    folder.mkdir(exist_ok=True)
+    return folder / f"{sha256(joined('default', 'runner').encode()).hexdigest()[:32]}.lock"
+
+
 async def test_asking_whether_a_name_is_held_is_never_in_the_way_of_who_wants_it(tmp_path: Path) -> None:
     """The lock is looked at by trying it; who looks must not be taken for a holder."""
     path = tmp_path / "store.db"
-    is_over = False
-
-    async def look() -> int:
-        looks = 0
-        async with opened(path) as storage:
-            while not is_over:
-                await storage.is_held("runner")  # type: ignore[attr-defined]
-                looks += 1
-                await asyncio.sleep(0)
-        return looks
-
-    def look_in_a_thread() -> int:
-        return asyncio.run(look())
-
     async with opened(path) as storage:
-        looking = [asyncio.ensure_future(asyncio.to_thread(look_in_a_thread)) for _ in range(2)]
-        try:
-            for _ in range(200):
+        with child(sys.executable, "-c", LOOK, sqlite_url(path)) as other:
+            assert await line_of(other) == "looking"
+            for _ in range(300):
+                left_behind(path).touch()
+                await asyncio.sleep(0.001)
                 async with storage.holding("runner"):  # type: ignore[attr-defined]
                     await asyncio.sleep(0)
-        finally:
-            is_over = True
-            assert sum(await asyncio.gather(*looking)) > 100
 
 
 async def test_of_many_who_look_none_takes_another_for_the_holder(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as storage:
-        async with storage.holding("runner"):  # type: ignore[attr-defined]
-            left_behind = next(iter((tmp_path / "store.db-owners").iterdir()))
-        left_behind.touch()  # as after a crash
+    path = tmp_path / "store.db"
+    async with opened(path) as storage:
+        left_behind(path).touch()
 
         def look(times: int) -> list[bool]:
             async def asked() -> list[bool]:

@@ -40,16 +40,23 @@ def copied(source: str, target: str, *, tenants: tuple[str, ...] | None, as_json
 async def _copied(source: str, target: str, tenants: tuple[str, ...] | None, *, quiet: bool) -> CopyReport:
     async with opened(source) as from_store, opened(target) as to_store:
         with Meter("copying", quiet=quiet) as meter:
-            if await where(from_store, source) == await where(to_store, target):
+            # Two schemas or prefixes of one server are two stores.
+            ends = [(await where(from_store, source), _settings(source))]
+            if (await where(to_store, target), _settings(target)) in ends:
                 raise InvalidInput("both stores are the same one", hint="gnomon db copy FROM TO")
             await _ready(to_store)
             return await copy(from_store, to_store, tenants=tenants, progress=meter)
+
+
+def _settings(url: str) -> str:
+    return url.partition("?")[2]
 
 
 async def _ready(store: Storage) -> None:
     """Tables where there are none. Older ones are left to whoever decides to migrate them."""
     if not isinstance(store, SupportsStatus) or (await store.status()).schema_found == 0:
         await store.migrate()
+    await store.list_sessions(limit=1)  # which says so now where they are older, or newer
 
 
 def _summary(done: CopyReport | ArchiveReport) -> str:
@@ -117,7 +124,8 @@ def imported(url: str, file: str, *, quiet: bool) -> int:
             await _ready(store)
             return await import_(store, lines, progress=meter)
 
-        done = on_store(url, work, "importing", quiet=quiet)
+        source = "standard input" if file == "-" else "the store"
+        done = on_store(url, work, "importing", quiet=quiet, waiting_for=source)
     click.echo(f"imported {_summary(done)}")
     return 0
 

@@ -24,8 +24,9 @@ _MOVES_S, _LINES_S = 0.25, 5.0
 class Meter:
     """Called with the tally again and again, which costs next to nothing; it looks at it by its own clock."""
 
-    def __init__(self, doing: str, *, quiet: bool) -> None:
+    def __init__(self, doing: str, *, quiet: bool, waiting_for: str = "the store") -> None:
         self._doing = doing
+        self._waiting_for = waiting_for
         self._quiet = quiet
         self._tally: Tally | None = None
         self._next: asyncio.TimerHandle | None = None
@@ -50,7 +51,7 @@ class Meter:
 
     def _show(self) -> None:
         counts = amounts(self._tally) if self._tally is not None else ""
-        line = f"{self._doing}: {counts} so far" if counts else f"waiting for the store, {self._doing}"
+        line = f"{self._doing}: {counts} so far" if counts else f"waiting for {self._waiting_for}"
         with suppress(OSError):  # nobody is left to read it, and the work goes on
             self._move(line) if self._moves else self._write(line)
         after = _MOVES_S if self._moves else _LINES_S

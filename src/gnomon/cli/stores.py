@@ -47,12 +47,19 @@ async def where(store: Storage, url: str) -> str:
     return (await store.status()).where if isinstance(store, SupportsStatus) else shown(url)
 
 
-def on_store(url: str, work: Callable[[Storage, Meter], Awaitable[_T]], doing: str, *, quiet: bool) -> _T:
+def on_store(
+    url: str,
+    work: Callable[[Storage, Meter], Awaitable[_T]],
+    doing: str,
+    *,
+    quiet: bool,
+    waiting_for: str = "the store",
+) -> _T:
     """What the work gives; Ctrl-C ends it at once, and the store is closed all the same."""
 
     async def run() -> _T:
         async with opened(url) as store:
-            with Meter(doing, quiet=quiet) as meter:
+            with Meter(doing, quiet=quiet, waiting_for=waiting_for) as meter:
                 return await work(store, meter)
 
     return asyncio.run(run())

@@ -7,11 +7,10 @@ from time import time_ns
 import msgspec
 
 from gnomon.contracts.storage import PAGE_SIZE
-from gnomon.errors import InvalidInput
 from gnomon.storage._keys import joined, number_key
 from gnomon.storage._part import Part
 from gnomon.storage._rows import Place, Row, Span
-from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.storage._values import checked_name, checked_number, checked_time, encoded
 from gnomon.types.records import Checkpoint, Page
 
 __all__ = ["CheckpointRows", "checkpoint_row"]
@@ -42,8 +41,7 @@ class CheckpointRows(Part):
 def checkpoint_row(checkpoint: Checkpoint) -> Row:
     checked_name("the checkpoint's id", checkpoint.id)
     checked_name("the session's id", checkpoint.session_id)
-    if checkpoint.seq < 0:
-        raise InvalidInput(f"a checkpoint's seq must not be negative; {checkpoint.seq} was given")
+    checked_number("the seq of a checkpoint", checkpoint.seq)
     made = checked_time("created_at", checkpoint.created_at)
     if made is not checkpoint.created_at:
         checkpoint = msgspec.structs.replace(checkpoint, created_at=made)

@@ -74,9 +74,15 @@ class Logs:
         heads = await self._heads_from(pk, after_seq, limit)
         if after_seq == 0 or (heads and heads[0].first == after_seq + 1):
             return heads
-        found, _ = await self._table.query(pk, high=number_key(after_seq + 1), descending=True, limit=1)
-        earlier = [head for head in self._read(found) if head.last_seq > after_seq]
-        return (earlier + heads)[:limit]
+        # A reader that waits comes here again and again, so that the body is fetched only when it is wanted.
+        found, _ = await self._table.query(
+            pk, high=number_key(after_seq + 1), descending=True, limit=1, names=_HEAD
+        )
+        before = self._read(found)
+        if not before or before[0].last_seq <= after_seq:
+            return heads
+        whole = await self._table.get(group_key(pk, before[0].first))
+        return (self._read([whole] if whole is not None else []) + heads)[:limit]
 
     async def _heads_from(self, pk: str, after_seq: int, limit: int) -> list[Head]:
         heads: list[Head] = []

@@ -163,8 +163,6 @@ class _Writing:
         earlier = _earlier(old, body)
         if earlier is not None:
             await self._bodies.drop(self._tenant, earlier)
-        if self._written is not None and body is not self._written:
-            await self._bodies.drop(self._tenant, self._written)
 
     async def _in_vain(self) -> bool:
         if self._written is not None:

@@ -182,8 +182,9 @@ class Table:
             if self._is_closed:
                 raise StorageError(f"{self.where} is closed", hint="open it anew")
             if self._client is None:
-                self._open = self._opening()
-                self._client = await self._open.__aenter__()
+                opening = self._opening()
+                self._client = await opening.__aenter__()
+                self._open = opening
             return self._client
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from gnomon.storage._keys import cursor as made_cursor
 from gnomon.storage._keys import number_key, opened
 from gnomon.storage._part import Part, checked_limit
 from gnomon.storage._rows import READ_BYTES, Group
-from gnomon.storage._values import checked_name, checked_time
+from gnomon.storage._values import LARGEST_NUMBER, checked_name, checked_number, checked_time
 from gnomon.stream import PullStream
 from gnomon.types.records import Checkpoint, LedgerEvent, Page
 
@@ -74,8 +74,10 @@ class EventLog(Part):
             return
         # Somebody may have come just as far as this, and was killed.
         found = await self._rows.read(self._tenant, session_id, 0, 2)
-        if [group.body for group in found] == [_VACANT]:
-            await self._rows.cut(self._tenant, session_id, found[0].last)
+        if found == [vacant]:
+            return
+        if [group.body for group in found] == [_VACANT]:  # and more was pruned since
+            await self._rows.cut(self._tenant, session_id, None)
             if await self._rows.append(self._tenant, session_id, vacant):
                 return
         raise Conflict(f"session {session_id!r} has events already", hint="append to them")
@@ -87,11 +89,13 @@ class EventLog(Part):
         checked_name("the session's id", session_id)
         if cursor is not None:
             after_seq = _seq_of(opened("list_events", cursor))
-        events, has_more = await self._events(session_id, max(after_seq, 0), limit)
+        after_seq = min(max(after_seq, 0), LARGEST_NUMBER)
+        events, has_more = await self._events(session_id, after_seq, limit)
         after = made_cursor("list_events", number_key(events[-1].seq)) if has_more else None
         return Page(tuple(events), after)
 
     def watch(self, session_id: str, after_seq: int = 0) -> PullStream[LedgerEvent]:
+        after_seq = min(max(after_seq, 0), LARGEST_NUMBER)
         return PullStream(self._watched(checked_name("the session's id", session_id), after_seq))
 
     async def _watched(self, session_id: str, after_seq: int) -> AsyncGenerator[LedgerEvent, None]:
@@ -151,9 +155,8 @@ def _is_heavy(groups: list[Group]) -> bool:
 
 def packed_group(events: Sequence[LedgerEvent]) -> Group:
     """The events as one row holds them."""
-    first, session_id = events[0].seq, checked_name("the session's id", events[0].session_id)
-    if not isinstance(first, int) or first < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - structs do not check
-        raise InvalidInput(f"events are counted from 1; {first!r} was given")
+    session_id = checked_name("the session's id", events[0].session_id)
+    first = checked_number("the seq of an event", events[0].seq, least=1)
     for seq, event in enumerate(events, first):
         if event.session_id != session_id:
             raise InvalidInput(

@@ -8,11 +8,14 @@ behind is on the list of what was put aside, and `sweep` finds it there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from secrets import token_hex
 from time import time
 
+from gnomon.errors import StorageError
 from gnomon.storage._keys import joined, number_key, past
 from gnomon.storage._mongo_link import Doc, Link
+from gnomon.storage._rows import Lost
 
 __all__ = ["PIECE_BYTES", "Aside"]
 
@@ -21,6 +24,7 @@ PIECE_BYTES = 4_000_000
 
 _GRACE_S = 86_400
 """No write takes a day: what nobody names by then will not be named."""
+_SWEPT = 200
 
 
 class Aside:
@@ -64,17 +68,25 @@ class Aside:
         return b"".join(pieces)
 
     async def drop(self, tenant: str, *documents: Doc) -> None:
-        """Remove what these documents, which are gone or never came to be, have put aside."""
+        """Remove what these documents, which are gone or never came to be, have put aside.
+
+        What cannot be removed now is nobody's error: it is swept later.
+        """
         for name in [document["a"] for document in documents if "a" in document]:
             span = {"$gt": joined(tenant, name), "$lt": past(tenant, name)}
-            await self._link.ask(self._pieces.delete_many({"_id": span}))
-            await self._link.ask(self._list.delete_one({"_id": joined(tenant, name)}))
+            with suppress(Lost, StorageError):
+                await self._link.ask(self._pieces.delete_many({"_id": span}))
+                await self._link.ask(self._list.delete_one({"_id": joined(tenant, name)}))
 
     async def sweep(self, is_named: Callable[[Doc], Awaitable[bool]]) -> int:
-        """Remove what no document names and is a day old; how many bodies that were."""
-        old = {"at": {"$lt": int(time()) - _GRACE_S}}
-        entries = await self._link.ask(self._list.find(old).to_list())
-        left = [entry for entry in entries if not await is_named(entry)]
-        for entry in left:
-            await self.drop(entry["t"], entry)
-        return len(left)
+        """Remove what no document names and is a day old, of those that were not looked at for longest."""
+        old = self._list.find({"at": {"$lt": int(time()) - _GRACE_S}}).sort("at", 1).limit(_SWEPT)
+        removed = 0
+        for entry in await self._link.ask(old.to_list()):
+            if await is_named(entry):
+                looked = {"$set": {"at": int(time())}}
+                await self._link.ask(self._list.update_one({"_id": entry["_id"]}, looked))
+            else:
+                await self.drop(entry["t"], entry)
+                removed += 1
+        return removed

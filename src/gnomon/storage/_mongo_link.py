@@ -94,7 +94,7 @@ class Link:
                 database,
                 read_preference=ReadPreference.PRIMARY,
                 read_concern=ReadConcern("majority"),
-                write_concern=WriteConcern("majority", wtimeout=int(timeout_s * 1000), j=True),
+                write_concern=WriteConcern("majority", j=True),
             )
         except InvalidName as error:
             raise ConfigError(f"{database!r} cannot be the name of a database: {error}") from None
@@ -212,11 +212,13 @@ def _first_line(error: BaseException) -> str:
 
 def _opened(url: str, database: str, prefix: str) -> tuple[AsyncMongoClient[Doc], str, str, str]:
     """A client for the URL, which has not connected yet; and the names in it."""
-    if "@" in urlsplit(url).path or "@" in urlsplit(url).query:  # then what seems to be the host is a secret
+    where, parts = shown(url), urlsplit(url)
+    if "@" in (
+        parts.path.lstrip("/") or parts.query
+    ):  # then what seems to be the host is a part of the password
         raise ConfigError("the URL of the MongoDB store cannot be read", hint=_CREDENTIALS_HINT)
-    where = shown(url)
     driver_url, settings = split_settings(url, ("prefix",))
-    named = unquote_plus(urlsplit(url).path.lstrip("/"))
+    named = unquote_plus(parts.path.lstrip("/"))
     if named and database and named != database:
         raise ConfigError(f"the URL {where} names the database {named!r}, and {database!r} was given as well")
     if not (named or database):

@@ -11,11 +11,12 @@ first, so whatever it misses among the copies is in what it has read.
 
 `log` tells a log from an earlier one of the same session, `from` is the first
 event that was not cut off, `start` the first that is in the head. A head whose
-`last` is 0 is a log that is being deleted.
+`last` is 0 is a log that is being deleted, and `gone` how many events it had.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -39,7 +40,7 @@ _MOVED_BYTES = 64_000
 _HEAD_BYTES = 11_000_000
 """A document has at most 16 MB, and one more group must fit."""
 _LAST_OF_ALL = 10**20 - 1  # the highest that `number_key` writes
-_TRIES = 20
+_TRIES, _PAUSE_S = 20, 0.01
 
 
 class Logs:
@@ -57,14 +58,14 @@ class Logs:
         if not added:
             await self._aside.drop(tenant, entry)
         elif _is_due(group):
-            with suppress(
-                Lost, StorageError
-            ):  # the append is done; the next one that is due moves these as well
+            # The append is done, whatever becomes of this; the next that is due moves these groups as well.
+            with suppress(Lost, StorageError):
                 await self._move(key)
         return added
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
-        for _ in range(_TRIES):
+        for attempt in range(_TRIES):
+            await asyncio.sleep(attempt * _PAUSE_S)
             newer = {"_id": joined(tenant, session_id), "last": {"$gt": after_seq}}
             head = await self._link.ask(self._heads.find_one(newer))
             if head is None:
@@ -78,15 +79,15 @@ class Logs:
 
     async def cut(self, tenant: str, session_id: str, through: int | None) -> int:
         key = joined(tenant, session_id)
-        for _ in range(_TRIES):
+        for attempt in range(_TRIES):
+            await asyncio.sleep(attempt * _PAUSE_S)
             head = await self._link.ask(self._heads.find_one({"_id": key}))
             if head is None:
                 return 0
-            cut = await (
-                self._delete(tenant, head) if through is None else self._shorten(tenant, head, through)
-            )
-            if cut is not None:
-                return cut
+            whole = through is None
+            count = await (self._delete(tenant, head) if whole else self._shorten(tenant, head, through))
+            if count is not None:
+                return count
         raise Lost(f"the log of session {session_id!r} kept changing")
 
     async def names(self, entry: Doc) -> bool:
@@ -197,6 +198,7 @@ class Logs:
         """How many events were cut off; `None` when the log changed meanwhile."""
         end = await self._last_group_end(head, through)
         if end < head["from"]:
+            await self._remove_groups(tenant, head, head["from"] - 1, ())  # what an earlier cut has left
             return 0
         if not await self._taken_out(head, end, **{"from": end + 1}):
             return None
@@ -216,12 +218,13 @@ class Logs:
     async def _delete(self, tenant: str, head: Doc) -> int | None:
         """Mark the log as deleted, remove its groups, and then the mark; `None` when it changed meanwhile."""
         seen = {name: head[name] for name in ("_id", "log", "last", "start", "from")}
-        mark: Doc = {"$set": {"last": 0, "start": 0, "from": 1, "size": 0, "g": {}}}
+        gone = head.get("gone") or head["last"] + 1 - head["from"]
+        mark: Doc = {"$set": {"last": 0, "start": 0, "from": 1, "size": 0, "g": {}, "gone": gone}}
         if not (await self._link.ask(self._heads.update_one(seen, mark))).matched_count:
             return None
         await self._remove_groups(tenant, head, None, head["g"].values())
         await self._link.ask(self._heads.delete_one({"_id": head["_id"], "log": head["log"], "last": 0}))
-        return max(head["last"] + 1 - head["from"], 0)
+        return gone
 
     async def _remove_groups(self, tenant: str, head: Doc, through: int | None, cut: Iterable[Doc]) -> None:
         """The groups that have documents of their own, and what they and those in the head have put aside."""

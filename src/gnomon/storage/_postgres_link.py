@@ -133,8 +133,7 @@ class Link:
             return
         with suppress(*FOREIGN):
             async with asyncio.timeout(_CLOSE_S):
-                await pool.close()
-        pool.terminate()
+                await pool.close()  # it ends them all when it is interrupted
         await asyncio.sleep(0)  # a socket is closed one step after its connection
 
     # --- inside

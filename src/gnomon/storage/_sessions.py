@@ -9,12 +9,12 @@ from heapq import merge
 import msgspec
 
 from gnomon.contracts.storage import PAGE_SIZE
-from gnomon.errors import Conflict, InvalidInput, NotFound
+from gnomon.errors import Conflict, NotFound
 from gnomon.storage._keys import cursor as made_cursor
 from gnomon.storage._keys import joined, opened, past, time_key
 from gnomon.storage._part import Part, checked_limit
 from gnomon.storage._rows import Place, Row, Span
-from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.storage._values import checked_name, checked_number, checked_time, encoded
 from gnomon.types.records import Page, SessionRecord
 
 __all__ = ["SessionRows", "session_row"]
@@ -72,8 +72,8 @@ def session_row(session: SessionRecord) -> Row:
     checked_name("the session's id", session.id)
     checked_name("the agent's id", session.agent_id, empty=True)
     checked_name("the user's id", session.user_id, empty=True)
-    if session.revision < 0 or session.last_seq < 0:
-        raise InvalidInput(f"the revision and last_seq of session {session.id!r} must not be negative")
+    checked_number("the revision of a session", session.revision)
+    checked_number("the last_seq of a session", session.last_seq)
     wake = session.wake_at and checked_time("wake_at", session.wake_at)
     created, updated = (
         checked_time("created_at", session.created_at),

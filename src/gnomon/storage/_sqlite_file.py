@@ -6,8 +6,8 @@ import os
 import shutil
 import sqlite3
 import stat
-from contextlib import suppress
-from errno import EACCES, EDQUOT, ENAMETOOLONG, ENOSPC, EPERM, EROFS
+from contextlib import ExitStack, suppress
+from errno import EACCES, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOSPC, EPERM, EROFS
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import quote
@@ -26,6 +26,8 @@ BUSY_S = 5.0
 _CACHE_KIB = 8_000
 _WAL_LIMIT_BYTES = 64_000_000
 _SHARED_BYTES = 32_768
+_FILES = 4
+"""What a connection opens: the file, its log, what is shared of the log, and for a moment the folder."""
 
 _PERMISSIONS = "look at the permissions of file and folder"
 _SAVE = "restore it from a copy, or save what can be read: sqlite3 .recover"
@@ -164,6 +166,8 @@ def refused(error: OSError, path: Path | str) -> StorageError:
     if error.errno == ENAMETOOLONG:
         return StorageError(f"the name {path} is too long for its file system", hint="use a shorter one")
     message = f"{path} cannot be used: {error.strerror}"
+    if error.errno in (EMFILE, ENFILE):
+        return StorageError(message, hint="close some, or raise the limit: ulimit -n")
     if error.errno in (EACCES, EPERM, EROFS):
         return AccessDenied(message, hint=_PERMISSIONS)
     return StorageError(message, hint="look at the folder, or name another file")
@@ -183,6 +187,13 @@ def _disk_failed(error: Exception, path: Path | str) -> StorageError:
 
 
 def _cannot_open(path: Path | str) -> StorageError:
+    """SQLite does not say why. The file itself is not tried: closing it would drop SQLite's locks on it."""
+    try:
+        with ExitStack() as stack:
+            for _ in range(_FILES):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return refused(error, path)
     if not os.path.lexists(path):
         return StorageError(f"{path} does not exist", hint="gnomon db migrate makes it")
     return AccessDenied(f"{path} cannot be opened", hint=_PERMISSIONS)

@@ -31,12 +31,19 @@ _Outcome: TypeAlias = tuple["asyncio.Future[Any]", object, BaseException | None]
 class Writer:
     """Runs jobs one after another in transactions they share.
 
-    `check` is called before each commit, and raises when the file is not there any more.
+    `check` is called before each commit, and raises when the file is not there any more;
+    `disconnect` is called at the end.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        check: Callable[[], None],
+        disconnect: Callable[[sqlite3.Connection], None],
+    ) -> None:
         self._connect = connect
         self._check = check
+        self._disconnect = disconnect
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._connection: sqlite3.Connection | None = None
         self._thread: Thread | None = None
@@ -73,7 +80,7 @@ class Writer:
         while (batch := self._next_batch()) is not None:
             _settle(self._done(batch))
         if self._connection is not None:
-            self._connection.close()
+            self._disconnect(self._connection)
             self._connection = None
 
     def _next_batch(self) -> list[_Job] | None:

@@ -14,10 +14,21 @@ import msgspec
 
 from gnomon.errors import Damaged, InvalidInput
 
-__all__ = ["LONGEST_NAME_BYTES", "checked_name", "checked_time", "decoded", "encoded"]
+__all__ = [
+    "LARGEST_NUMBER",
+    "LONGEST_NAME_BYTES",
+    "checked_name",
+    "checked_number",
+    "checked_time",
+    "decoded",
+    "encoded",
+]
 
 LONGEST_NAME_BYTES = 512
 """Of an id or a key: some databases hold no longer ones."""
+
+LARGEST_NUMBER = 2**53 - 1
+"""Of a seq or a revision: some databases count in floating point."""
 
 _DEEPEST = 200
 _INTEGERS = range(-(2**63), 2**64)
@@ -42,6 +53,15 @@ def checked_name(what: str, name: object, *, empty: bool = False) -> str:
     if "\x00" in name:
         raise InvalidInput(f"{what} holds a NUL character, which cannot be stored")
     return name
+
+
+def checked_number(what: str, number: object, *, least: int = 0) -> int:
+    """A count that every back end can hold, and compare."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidInput(f"{what} must be a whole number, {type(number).__name__} was given")
+    if not least <= number <= LARGEST_NUMBER:
+        raise InvalidInput(f"{what} must be from {least} to {LARGEST_NUMBER}; {number} was given")
+    return number
 
 
 def checked_time(what: str, time: datetime) -> datetime:

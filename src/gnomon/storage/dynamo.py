@@ -85,6 +85,7 @@ class DynamoRows(Rows):
 
     def __init__(self, table: Table, poll_s: float) -> None:
         super().__init__(table.where)
+        self.durability = "what was acknowledged is kept in several places by the service"
         self.poll_s = poll_s  # pyright: ignore[reportAttributeAccessIssue] - its own, not its class's
         self.bodies = Bodies(table)
         self._table = table

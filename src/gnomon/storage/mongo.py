@@ -13,13 +13,14 @@ compares by its bytes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from pymongo import AsyncMongoClient, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from gnomon.errors import ConfigError
+from gnomon.errors import ConfigError, Damaged
 from gnomon.storage._keys import joined, past
 from gnomon.storage._mongo_aside import Aside
 from gnomon.storage._mongo_link import Doc, Link
@@ -34,7 +35,7 @@ TIMEOUT_S = 10.0
 """How long one question to the server may take, the way there included."""
 
 _INDEXING_S = 60.0
-_TRIES = 20
+_TRIES, _PAUSE_S = 20, 0.01
 _SCHEMA = "schema"
 
 
@@ -62,6 +63,7 @@ class MongoRows(Rows):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link.where)
+        self.durability = "what was acknowledged is in the journal of a majority of the servers"
         self._link = link
         self._aside = Aside(link)
         self._logs = Logs(link, self._aside)
@@ -82,22 +84,24 @@ class MongoRows(Rows):
         return written
 
     async def get(self, tenant: str, kind: str, id: str) -> Found | None:
-        for _ in range(_TRIES):
-            key = joined(tenant, id)
+        key = joined(tenant, id)
+        for attempt in range(_TRIES):
+            await asyncio.sleep(attempt * _PAUSE_S)
             document = await self._link.ask(self._link.collection(kind).find_one({"_id": key}))
             if document is None:
                 return None
             body = await self._aside.body(tenant, document)
             if body is not None:
                 return Found(document["i"], int(document["r"]), body)
-        raise Lost(f"{kind} {id!r} kept changing while it was read")
+        raise Damaged(f"the body of {kind} {id!r} is not whole in {self.where}")
 
     async def find(self, tenant: str, span: Span) -> list[Found]:
-        for _ in range(_TRIES):
+        for attempt in range(_TRIES):
+            await asyncio.sleep(attempt * _PAUSE_S)
             found = await self._found(tenant, span)
             if found is not None:
                 return found
-        raise Lost(f"the {span.kind} kept changing while they were read")
+        raise Damaged(f"the body of one of the {span.kind} is not whole in {self.where}")
 
     async def delete(self, tenant: str, kind: str, id: str, expect: int | None = None) -> bool:
         key = joined(tenant, id)

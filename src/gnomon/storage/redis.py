@@ -43,6 +43,8 @@ CONNECTIONS = 32
 
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _SETTINGS = ("prefix", "durability")
+_LASTING = "what was acknowledged is on the server's disk (appendfsync always)"
+_FLEETING = "what was acknowledged may be gone after a crash (durability=relaxed)"
 _LARGE_BYTES = 1_000_000
 
 _places = msgspec.msgpack.Encoder().encode
@@ -74,9 +76,11 @@ class RedisStorage(RecordStorage):
         pool, where = (
             _pool_of(client) if client is not None else (_pool_at(address, timeout_s), shown(address))
         )
-        trust = Trust(where, is_relaxed=_is_relaxed(durability or settings.get("durability", "full")))
+        is_relaxed = _is_relaxed(durability or settings.get("durability", "full"))
+        trust = Trust(where, is_relaxed=is_relaxed)
         wire = Wire(pool, trust, timeout_s=timeout_s, connections=connections, is_ours=client is None)
         tables = RedisTables(wire, where, _checked_prefix(prefix or settings.get("prefix", "gnomon")))
+        tables.durability = _FLEETING if is_relaxed else _LASTING
         super().__init__(tables, patience_s=patience_s)
 
 

@@ -105,7 +105,7 @@ class SQLiteTables(Rows):
         self._busy_s = min(BUSY_S, patience_s)
         self._process = os.getpid()
         self._standing: Standing | None = None
-        self._writer = Writer(self._connect, self._check_standing)
+        self._writer = Writer(self._connect, self._check_standing, self._disconnect)
         self._readers = Readers(self._connect_for_reading) if path is not None else None
         self.locks = locks_beside(path) if path is not None else None
         self._looking: asyncio.Task[None] | None = None
@@ -231,6 +231,10 @@ class SQLiteTables(Rows):
         )
         self._standing = Standing(self._path)
         return connection
+
+    def _disconnect(self, connection: sqlite3.Connection) -> None:
+        if connection is not self._client:  # that one is closed by who made it
+            connection.close()
 
     def _connect_for_reading(self) -> sqlite3.Connection:
         assert self._path is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar, cast
 
@@ -23,6 +24,7 @@ __all__ = [
     "refused_or_same",
     "rows_of",
     "short",
+    "together",
     "walk",
 ]
 
@@ -67,6 +69,19 @@ async def outcome(call: Awaitable[object]) -> object:
         return await call
     except Exception as error:  # noqa: BLE001 - which one it is, is what a check asks
         return error
+
+
+async def together(*calls: Coroutine[object, object, _T]) -> list[_T]:
+    """The answers of calls that run at the same time; when one fails, no other is left behind."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
+    return [task.result() for task in failed or tasks]
 
 
 # --- lists ------------------------------------------------------------------------

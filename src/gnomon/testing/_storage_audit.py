@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gnomon.contracts.storage import AuditFault, Storage, SupportsAuditCheck, SupportsRetention
 from gnomon.errors import Conflict, InvalidInput
-from gnomon.testing._storage_asking import expect_same, outcome, rows_of
+from gnomon.testing._storage_asking import expect_same, outcome, rows_of, together
 from gnomon.testing._storage_records import at, audit, session
 from gnomon.testing._storage_suite import StorageSuite
 from gnomon.testing._suite import expect, expect_some, skip
@@ -85,7 +85,7 @@ class StorageAudit(StorageSuite):
                 names = [f"{writer}.{number}" for number in range(8)]
                 return [await append_to_chain(storage, audit(name, actor=f"{writer}")) for name in names]
 
-            told = [row for rows in await asyncio.gather(*map(write, range(8))) for row in rows]
+            told = [row for rows in await together(*map(write, range(8))) for row in rows]
             rows = (await rows_of(storage.list_audit_logs, "s"))[::-1]
             expect_chain(rows)
             expect_same("the rows, as they were told", sorted(told, key=_seq), rows)

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from gnomon.contracts.storage import Storage, SupportsBlobs
 from gnomon.errors import InvalidInput
-from gnomon.testing._storage_asking import expect_same, outcome
+from gnomon.testing._storage_asking import expect_same, outcome, together
 from gnomon.testing._storage_suite import StorageSuite
 from gnomon.testing._suite import expect, skip
 from gnomon.types.records import utc_now
@@ -53,7 +53,7 @@ class StorageBlobs(StorageSuite):
         async with self.open() as storage:
             store = _keeper(self, storage)
             digests = [await store.put_blob(b"same" * 30_000) for _ in range(5)]
-            digests += await asyncio.gather(*(store.put_blob(b"same" * 30_000) for _ in range(5)))
+            digests += await together(*(store.put_blob(b"same" * 30_000) for _ in range(5)))
             expect("the hashes", 1, len(set(digests)))
             expect_same("the bytes", b"same" * 30_000, await store.get_blob(digests[0]))
             expect("how many were swept", 1, await store.sweep_blobs(set(), utc_now() + timedelta(hours=1)))
@@ -118,7 +118,11 @@ class StorageBlobs(StorageSuite):
             async def put_again() -> list[str]:
                 return [await store.put_blob(content) for content in contents]
 
-            digests, _ = await asyncio.gather(put_again(), store.sweep_blobs(set(), moment))
+            sweeping = asyncio.ensure_future(store.sweep_blobs(set(), moment))
+            try:
+                digests = await put_again()
+            finally:
+                await sweeping
             gone = [digest for digest in digests if await store.get_blob(digest) is None]
             expect("blobs that were put and are gone", [], gone)
 

@@ -6,21 +6,22 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from gnomon.testing._storage_asking import together
 from gnomon.testing._storage_writer import Ended, Job, Message, Ready, Told
 
-__all__ = ["Child"]
+__all__ = ["Child", "at_work"]
 
 _decoder = msgspec.json.Decoder(Message)
 
 
 class Child:
-    """One process: it is started and ready when the block is entered, and gone when it is left."""
+    """One process: it is started when the block is entered, and gone when it is left."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -35,20 +36,19 @@ class Child:
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env
         )
-        try:
-            await self._send(msgspec.json.encode(self.job))
-            message = await self._next()
-            if not isinstance(message, Ready):
-                await self._fail(message)
-        except BaseException:
-            await self.kill()
-            raise
+        await self._send(msgspec.json.encode(self.job))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.kill()
+
+    async def ready(self) -> None:
+        """It has the store open, and waits for the word to begin."""
+        message = await self._next()
+        if not isinstance(message, Ready):
+            await self._fail(message)
 
     async def begin(self) -> None:
         await self._send(b"begin")
@@ -106,3 +106,12 @@ class Child:
         _, errors = await process.communicate()
         said = problem or errors.decode(errors="replace").strip()[-500:]
         raise AssertionError(f"a process that should {self.job.task} ended too early: {said}")
+
+
+async def at_work(*jobs: Job) -> list[Told]:
+    """What processes that do these jobs at the same time say is stored."""
+    async with AsyncExitStack() as stack:
+        children = [await stack.enter_async_context(Child(job)) for job in jobs]
+        await together(*(child.ready() for child in children))
+        await together(*(child.work() for child in children))
+        return [told for child in children for told in child.told]

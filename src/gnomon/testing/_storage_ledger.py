@@ -15,6 +15,7 @@ from gnomon.testing._storage_asking import (
     outcome,
     refused,
     rows_of,
+    together,
     walk,
 )
 from gnomon.testing._storage_records import event, events
@@ -229,7 +230,7 @@ class StorageLedger(StorageSuite):
                     found = await rows_of(storage.scoped("default").list_events, name, seq - 1)
                     expect(f"events of {name} after {seq - 1}", [seq], [each.seq for each in found])
 
-            await asyncio.gather(*(write_and_read(f"session {number}") for number in range(6)))
+            await together(*(write_and_read(f"session {number}") for number in range(6)))
 
     async def test_a_long_log_is_read_in_pages(self) -> None:
         """D2: 3,000 events, by `read_events`, in order and complete."""

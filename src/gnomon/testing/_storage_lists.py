@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from gnomon.contracts.storage import Storage
-from gnomon.testing._storage_asking import walk
+from gnomon.testing._storage_asking import together, walk
 from gnomon.testing._storage_records import at, audit, checkpoint, event, memory, session, trace
 from gnomon.types.records import AuditLog, Checkpoint, LedgerEvent, MemoryRecord, Page, SessionRecord, Trace
 
@@ -81,7 +80,7 @@ async def filled(storage: Storage, count: int) -> None:
         for number in numbers if listing.grows != "at the front" else reversed(numbers):
             await listing.put(storage, number)
 
-    await asyncio.gather(*map(fill, LISTS))
+    await together(*map(fill, LISTS))
 
 
 # --- each of them -------------------------------------------------------------------

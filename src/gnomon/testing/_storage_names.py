@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TypeAlias
 
 from gnomon.contracts.storage import Storage, SupportsBlobs, SupportsRetention
 from gnomon.errors import InvalidInput
-from gnomon.testing._storage_asking import expect_nothing, expect_same, ledger, refused, rows_of, short
+from gnomon.testing._storage_asking import (
+    expect_nothing,
+    expect_same,
+    ledger,
+    refused,
+    rows_of,
+    short,
+    together,
+)
 from gnomon.testing._storage_lists import Row
 from gnomon.testing._storage_records import at, audit, checkpoint, event, memory, session, trace
 from gnomon.testing._storage_suite import StorageSuite
@@ -29,8 +36,8 @@ class StorageNames(StorageSuite):
     async def test_ids_are_any_text(self) -> None:
         """D8: each is a row of its own, in every kind of record."""
         async with self.open() as storage:
-            await asyncio.gather(*(_fill_named(storage, name, number) for number, name in enumerate(IDS)))
-            await asyncio.gather(*(_expect_named(storage, name, number) for number, name in enumerate(IDS)))
+            await together(*(_fill_named(storage, name, number) for number, name in enumerate(IDS)))
+            await together(*(_expect_named(storage, name, number) for number, name in enumerate(IDS)))
             expect(
                 "all sessions", list(reversed(IDS)), [row.id for row in await rows_of(storage.list_sessions)]
             )

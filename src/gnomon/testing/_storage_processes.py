@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
 from itertools import groupby
 
 from gnomon.contracts.storage import Storage, SupportsAuditCheck
 from gnomon.errors import StorageError
-from gnomon.testing._storage_asking import expect_same, ledger, refused, rows_of
+from gnomon.testing._storage_asking import expect_same, ledger, refused, rows_of, together
 from gnomon.testing._storage_audit import expect_chain
-from gnomon.testing._storage_children import Child
+from gnomon.testing._storage_children import Child, at_work
 from gnomon.testing._storage_records import event, session
 from gnomon.testing._storage_suite import SOAK, StorageSuite, opened
 from gnomon.testing._storage_world import fill, seen_by
@@ -38,17 +37,14 @@ class StorageProcesses(StorageSuite):
             await fill(storage, "s", "before")
             before = await seen_by(storage, "s")
             await storage.migrate()
-            await asyncio.gather(*(storage.migrate() for _ in range(_MIGRATIONS)))
+            await together(*(storage.migrate() for _ in range(_MIGRATIONS)))
             expect_same("what was there", before, await seen_by(storage, "s"))
             await storage.append_event(event(3))
 
     async def test_ten_processes_migrate_a_fresh_store_at_once(self) -> None:
         """D6: none fails, and the store works."""
         url = self.fresh_url() or skip(self, "the URL of a store that nobody has migrated")
-        async with AsyncExitStack() as stack:
-            jobs = [Job(url, self.opener, "migrate") for _ in range(_MIGRATIONS)]
-            children = await asyncio.gather(*(stack.enter_async_context(Child(job)) for job in jobs))
-            await asyncio.gather(*(child.work() for child in children))
+        await at_work(*(Job(url, self.opener, "migrate") for _ in range(_MIGRATIONS)))
         async with opened(self.opener, url) as storage:
             await storage.migrate()
             await fill(storage, "s", "after")
@@ -145,6 +141,7 @@ class StorageProcesses(StorageSuite):
                 sessions = (f"a{turn}", f"b{turn}")
                 job = self._job(storage, "append", sessions=sessions, group=3, appends=10_000)
                 async with Child(job) as child:
+                    await child.ready()
                     await child.begin()
                     await child.finish(told=3 + turn * 20)
                     await child.kill()
@@ -173,10 +170,7 @@ class StorageProcesses(StorageSuite):
     ) -> list[Told]:
         """What two processes of four writers each say is stored."""
         jobs = [self._job(storage, task, sessions, group, name=name) for name in ("one", "two")]
-        async with AsyncExitStack() as stack:
-            children = await asyncio.gather(*(stack.enter_async_context(Child(job)) for job in jobs))
-            await asyncio.gather(*(child.work() for child in children))
-            return [told for child in children for told in child.told]
+        return await at_work(*jobs)
 
 
 # --- judging from the ledger ----------------------------------------------------------------

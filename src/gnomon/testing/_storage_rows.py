@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gnomon.contracts.storage import Storage
 from gnomon.errors import Conflict, NotFound
-from gnomon.testing._storage_asking import expect_same, outcome, refused, rows_of
+from gnomon.testing._storage_asking import expect_same, outcome, refused, rows_of, together
 from gnomon.testing._storage_records import at, checkpoint, memory, session, trace
 from gnomon.testing._storage_suite import StorageSuite
 from gnomon.testing._suite import expect
@@ -209,7 +209,7 @@ class StorageRows(StorageSuite):
                 memory(f"{at:02}", key=f"key {at:02}", agent_id=agent, user_id=user, kind=kind)
                 for at, (agent, user, kind) in enumerate(names)
             ]
-            await asyncio.gather(*map(storage.put_memory, rows))
+            await together(*map(storage.put_memory, rows))
             for agent, user, kind in product(("", "a", "c"), ("", "u", "w"), ("", "k", "m")):
                 expected = [row.id for row in rows if _fits(row, agent, user, kind)]
                 found = await _memory_ids(storage, agent, user, kind)

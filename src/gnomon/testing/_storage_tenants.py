@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from itertools import pairwise
 from typing import get_args
@@ -16,7 +15,7 @@ from gnomon.contracts.storage import (
     SupportsWatch,
 )
 from gnomon.errors import Conflict, InvalidInput, NotFound
-from gnomon.testing._storage_asking import expect_same, ledger, outcome, refused, rows_of
+from gnomon.testing._storage_asking import expect_same, ledger, outcome, refused, rows_of, together
 from gnomon.testing._storage_lists import LISTS, filled, ids
 from gnomon.testing._storage_reader import Reader
 from gnomon.testing._storage_records import at, audit, checkpoint, event, events, memory, session, trace
@@ -110,8 +109,8 @@ class StorageTenants(StorageSuite):
         """D5: names that differ in case, in a space, in how a letter is written, or begin alike."""
         async with self.open() as storage:
             views = {name: storage.scoped(name) for name in _TENANTS}
-            await asyncio.gather(*(_mark(view, name) for name, view in views.items()))
-            await asyncio.gather(*(_expect_marked(view, name) for name, view in views.items()))
+            await together(*(_mark(view, name) for name, view in views.items()))
+            await together(*(_expect_marked(view, name) for name, view in views.items()))
 
     async def test_an_id_cannot_be_made_to_look_like_anothers(self) -> None:
         """D5: "b:c" in tenant "a" is not "c" in tenant "a:b", with whichever character between."""
@@ -158,7 +157,7 @@ class StorageTenants(StorageSuite):
                     await view.append_audit_log(audit(f"{seq}", actor=mark))
 
             marks = ("x", "y", "z")
-            await asyncio.gather(*(write(storage.scoped(mark), mark) for mark in marks))
+            await together(*(write(storage.scoped(mark), mark) for mark in marks))
             for mark in marks:
                 expected = events(range(1, 16), payload=mark.encode())
                 expect_same(f"the log of {mark}", expected, await ledger(storage.scoped(mark)))

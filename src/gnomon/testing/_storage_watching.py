@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gnomon.contracts.storage import Storage, SupportsWatch
 from gnomon.errors import StorageError
 from gnomon.stream import PullStream
-from gnomon.testing._storage_asking import expect_same, ledger
+from gnomon.testing._storage_asking import expect_same, ledger, together
 from gnomon.testing._storage_children import Child
 from gnomon.testing._storage_reader import SOON_S, Reader
 from gnomon.testing._storage_records import event, events
@@ -80,11 +80,13 @@ class StorageWatching(StorageSuite):
                 async with store.watch("s") as stream:
                     return await _next(stream, 60)
 
-            reading = [asyncio.ensure_future(read()) for _ in range(20)]
-            await asyncio.sleep(_QUIET_S)
-            for first in range(1, 61, 4):
-                await storage.append_events(events(range(first, first + 4)))
-            for found in await asyncio.gather(*reading):
+            async def write() -> list[LedgerEvent]:
+                await asyncio.sleep(_QUIET_S)
+                for first in range(1, 61, 4):
+                    await storage.append_events(events(range(first, first + 4)))
+                return events(range(1, 61))
+
+            for found in await together(write(), *(read() for _ in range(20))):
                 expect_same("what one of twenty has read", events(range(1, 61)), found)
 
     async def test_a_slow_watcher_is_in_nobodys_way(self) -> None:
@@ -133,6 +135,7 @@ class StorageWatching(StorageSuite):
             store = _watchable(self, storage)
             job = Job(self.shared_url(storage), self.opener, "append", sessions=("s",), writers=1, appends=5)
             async with Child(job) as child, Reader(store.watch("s")) as reader:
+                await child.ready()
                 await child.work()
                 found = await reader.next(5)
                 expect("what was heard", child.told_ids("s"), [each.id for each in found])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import TypeAlias
 
 from gnomon.contracts.storage import Storage, SupportsBlobs
-from gnomon.testing._storage_asking import ledger, rows_of
+from gnomon.testing._storage_asking import ledger, rows_of, together
 from gnomon.testing._storage_records import at, audit, checkpoint, events, memory, session, trace
 from gnomon.types.records import SessionState
 
@@ -31,7 +30,7 @@ async def fill(view: Storage, name: str, mark: str, status: SessionState = "idle
 
 async def seen_by(view: Storage, name: str) -> Seen:
     """What every way to read tells of the rows of that name."""
-    calls: dict[str, Awaitable[object]] = {
+    calls: dict[str, Coroutine[object, object, object]] = {
         "get_session": view.get_session(name),
         "list_sessions": rows_of(view.list_sessions),
         "list_sessions of an agent": rows_of(view.list_sessions, "a"),
@@ -47,7 +46,7 @@ async def seen_by(view: Storage, name: str) -> Seen:
         "get_latest_checkpoint": view.get_latest_checkpoint(name),
         "list_checkpoints": rows_of(view.list_checkpoints, name),
     }
-    return dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+    return dict(zip(calls, await together(*calls.values()), strict=True))
 
 
 NOTHING: Seen = {

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from gnomon.contracts.storage import Storage
 from gnomon.errors import Conflict
+from gnomon.testing._storage_asking import together
 from gnomon.testing._storage_records import audit, event, session
 from gnomon.testing._storage_suite import opened
 from gnomon.types.records import LedgerEvent
@@ -70,7 +71,7 @@ async def work(storage: Storage, job: Job, tell: _Tell) -> None:
         await storage.migrate()
         return
     writer = {"append": _append, "audit": _audit, "create": _create, "count": _count}[job.task]
-    await asyncio.gather(*(writer(storage, job, number, tell) for number in range(job.writers)))
+    await together(*(writer(storage, job, number, tell) for number in range(job.writers)))
 
 
 async def tail_of(storage: Storage, session_id: str, known: int = 0) -> int:

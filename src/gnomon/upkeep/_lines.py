@@ -21,7 +21,8 @@ VERSION = 1
 LONGEST_LINE_BYTES = 150_000_000
 """A blob of the largest size that a store takes, in base64, and room for the rest."""
 
-_PIECE_BYTES = 1_000_000
+_WRITE_BYTES, _READ_BYTES = 1_000_000, 250_000
+"""A pipe may be slow: what has come is not held for long."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ class LineWriter:
         self._lines += 1
         self.bytes += len(line)
         self._held += line
-        if len(self._held) >= _PIECE_BYTES:
+        if len(self._held) >= _WRITE_BYTES:
             await self._flush()
 
     async def _flush(self) -> None:
@@ -160,10 +161,10 @@ async def lines_of(file: BinaryIO) -> AsyncGenerator[Numbered, None]:
 
 
 def _some_lines(file: BinaryIO) -> list[bytes]:
-    """The next lines, about a megabyte of them; none at the end."""
+    """The next lines, not too many of them; none at the end."""
     lines: list[bytes] = []
     size = 0
-    while size < _PIECE_BYTES and (line := file.readline(LONGEST_LINE_BYTES + 1)):
+    while size < _READ_BYTES and (line := file.readline(LONGEST_LINE_BYTES + 1)):
         lines.append(line)
         size += len(line)
     return lines
