@@ -29,6 +29,7 @@ SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
 WRITER = Path(__file__).parent / "killed_writer.py"
 
 STORES, POINTS = (10, 20) if SOAK else (2, 6)
+LONGEST = 150 if SOAK else 60
 SERVERS = ("postgres", "redis", "mongo", "dynamo")
 POINTS_OF_CLIENTS = 25 if SOAK else 4
 CRASHES_OF_SERVERS = 10 if SOAK else 2
@@ -46,13 +47,13 @@ class Killing:
         self._chance = random.Random(seed)
 
     def kill_a_writer(self) -> None:
-        """After so many acknowledgements and a moment more; now and then as it opens the store, or closes it."""
+        """After so many acknowledgements and a moment more; now and then as it opens or closes the store."""
         with child(sys.executable, str(WRITER), self.url) as writer:
             when = self._chance.random()
             if when < 0.15:
                 time.sleep(self._chance.uniform(0, 0.8))
             else:
-                self._listen(writer, self._chance.randrange(1, 150))
+                self._listen(writer, self._chance.randrange(1, LONGEST))
                 if when < 0.3:
                     writer.tell()
                 time.sleep(self._chance.uniform(0, 0.01))

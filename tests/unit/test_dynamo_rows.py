@@ -187,6 +187,16 @@ async def test_a_long_log_is_read_in_portions_and_cut_whole() -> None:
         assert await rows.cut(TENANT, "s", None) == 20
 
 
+@pytest.mark.parametrize("size", [10, LARGE])
+async def test_one_of_many_appends_at_one_tail_is_done(size: int) -> None:
+    async with opened() as rows:
+        groups = [Group(1, 1 + number % 3, bytes([number]) * size) for number in range(6)]
+        done = await asyncio.gather(*(rows.append(TENANT, "s", group) for group in groups))
+        assert sum(done) == 1
+        assert await rows.read(TENANT, "s", 0, 10) == [groups[done.index(True)]]
+        assert (await pieces(rows), await waste(rows)) == (2 if size == LARGE else 0, 0)
+
+
 async def test_a_log_with_a_gap_is_damaged() -> None:
     async with opened() as rows:
         for seq in range(1, 4):
@@ -385,6 +395,21 @@ async def test_what_a_crash_left_behind_is_swept() -> None:
         assert await rows.bodies.sweep(grace_s=0) == 1
         assert (await pieces(rows), await waste(rows)) == (4, 0)
         assert await rows.get(TENANT, "checkpoints", "kept") is not None
+
+
+async def test_what_is_named_in_the_moment_of_the_sweep_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as rows:
+        laid = await rows.bodies.put(TENANT, b"x" * LARGE)
+        query = rows._table.query
+
+        async def query_late(*args: Any, **settings: Any) -> Any:
+            found = await query(*args, **settings)
+            assert not await rows._table.commit([rows.bodies.keeping(laid)])
+            return found
+
+        monkeypatch.setattr(rows._table, "query", query_late)
+        await rows.bodies.sweep(grace_s=0)
+        assert await rows.bodies.get(TENANT, laid) == b"x" * LARGE
 
 
 async def test_a_writer_whose_pieces_were_swept_writes_them_again(monkeypatch: pytest.MonkeyPatch) -> None:

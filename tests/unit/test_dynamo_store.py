@@ -175,7 +175,8 @@ async def test_a_table_of_another_program_is_refused(keys: dict[str, str]) -> No
             ],
             BillingMode="PAY_PER_REQUEST",
         )
-        for call in (storage.schema_version(), storage.migrate()):
+        first_step = MIGRATIONS[0](storage._rows.rows._table)
+        for call in (storage.schema_version(), storage.migrate(), first_step):
             with pytest.raises(WrongSchema, match="a table of another program"):
                 await call
 
@@ -202,7 +203,7 @@ async def test_wrong_credentials_are_told_apart_and_not_shown(
             with pytest.raises(AccessDenied, match="credentials were not accepted") as denied:
                 await storage.get_session("s")
         assert SECRET not in str(denied.value)
-        assert denied.value.__suppress_context__
+        assert denied.value.__cause__ is None
 
 
 async def test_without_credentials_the_store_says_where_they_come_from(
@@ -395,6 +396,21 @@ async def test_a_server_that_hangs_is_unavailable_in_time_and_then_found_again()
             await storage.append_event(event(2))
 
 
+async def test_a_client_that_was_given_is_not_waited_for_longer_than_the_store_may() -> None:
+    with servers.dynamo() as server:
+        async with by_hand(endpoint=server.url) as client:
+            storage = DynamoStorage(client=client, table="gnomon", timeout_s=0.3, patience_s=1)
+            await storage.migrate()
+            server.freeze()
+            try:
+                began = time.monotonic()
+                with pytest.raises(Unavailable, match="no answer in time"):
+                    await storage.append_event(event(1))
+                assert time.monotonic() - began < 5
+            finally:
+                server.thaw()
+
+
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     async with DynamoStorage(address("http://127.0.0.1:1"), patience_s=0.3) as storage:
         with pytest.raises(Unavailable, match="no connection"):
@@ -454,6 +470,7 @@ async def test_closing_ends_what_is_under_way() -> None:
         await storage.close()
         await storage.close()
         assert {type(found) for found in await running} <= {type(None), StorageError}
+        assert storage._rows.rows._table._client is None  # nothing has opened it again
         with pytest.raises(StorageError, match="closed"):
             await storage.append_event(event(1))
 

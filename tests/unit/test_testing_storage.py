@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from reference_store import Plants, Reference, Tables, World
 from gnomon.contracts.storage import Storage
 from gnomon.testing import Contract, StorageContract
 from gnomon.testing._storage_records import session
+from gnomon.testing._storage_values import EXECUTED, LIVE_PICKLES
 from gnomon.types.records import AuditLog
 
 RULES = Contract.__gnomon_contract__
@@ -206,6 +208,12 @@ def test_a_store_without_powers_passes_or_skips_and_says_why(check: str) -> None
     except SkipTest as skipped:
         reason = str(skipped)
     assert not reason or reason.startswith("BareSuite does not offer ")
+
+
+@pytest.mark.parametrize("live", LIVE_PICKLES)
+def test_the_pickles_of_the_suite_would_run_if_anybody_unpickled_them(live: bytes) -> None:
+    EXECUTED.clear()
+    assert (pickle.loads(live), EXECUTED) == ("pickle", ["pickle"])
 
 
 def test_a_process_that_cannot_open_the_store_says_why(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.option("--no-project", is_flag=True, help="Do not read this folder's .gnomon/config.toml.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, hidden=True)  # an internal error names it
 @click.option(
     "--version",
     is_flag=True,

@@ -48,9 +48,9 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings=CONTEXT, epilog=_EXAMPLES, invoke_without_command=True)
 @click.pass_context
 def db(ctx: click.Context) -> int:
-    """Look after a store: where sessions, their events, memory and audit rows are kept.
+    """Look after a store: where sessions, events, memory and audit rows are kept.
 
-    A store is named by its URL. Without one, GNOMON_STORE names it, or `store` in the config.
+    It is named by its URL, else by GNOMON_STORE, else by `store` in the config.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -84,7 +84,12 @@ def _command(name: str, line: str, *examples: str) -> Callable[[Callable[..., in
 # --- how it is ----------------------------------------------------------------------
 
 
-@_command("migrate", "Make its tables, or bring them up to date.", "gnomon db migrate sqlite:///gnomon.db")
+@_command(
+    "migrate",
+    "Make its tables, or bring them up to date.",
+    "gnomon db migrate sqlite:///gnomon.db",
+    "GNOMON_STORE=sqlite:///gnomon.db gnomon db migrate",
+)
 @_store
 @_common
 def migrate(url: str | None, no_project: bool, quiet: bool) -> int:
@@ -98,7 +103,12 @@ def migrate(url: str | None, no_project: bool, quiet: bool) -> int:
     return migrated(chosen(url, "migrate URL", use_project=not no_project), quiet=quiet)
 
 
-@_command("status", "Show how it is and what it holds.", "gnomon db status sqlite:///gnomon.db --json")
+@_command(
+    "status",
+    "Show how it is and what it holds.",
+    "gnomon db status sqlite:///gnomon.db --json",
+    "gnomon db status",
+)
 @_store
 @_json
 @_common
@@ -113,7 +123,12 @@ def status(url: str | None, as_json: bool, no_project: bool, quiet: bool) -> int
     return shown_status(chosen(url, "status URL", use_project=not no_project), as_json=as_json, quiet=quiet)
 
 
-@_command("verify", "Look for gaps and damage.", "gnomon db verify sqlite:///gnomon.db")
+@_command(
+    "verify",
+    "Look for gaps and damage.",
+    "gnomon db verify sqlite:///gnomon.db",
+    "gnomon db verify --tenant acme --json",
+)
 @_store
 @_tenants
 @_json
@@ -137,6 +152,7 @@ def verify(url: str | None, tenants: tuple[str, ...], as_json: bool, no_project:
     "copy",
     "Copy everything into another store.",
     "gnomon db copy sqlite:///gnomon.db postgresql://db.example/gnomon",
+    "gnomon db copy --tenant acme sqlite:///gnomon.db sqlite:///acme.db",
 )
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
@@ -204,6 +220,7 @@ def import_(file: str, url: str | None, no_project: bool, quiet: bool) -> int:
     "prune",
     "Remove what is old.",
     "gnomon db prune --older-than 30d --kind traces,checkpoints --blobs",
+    "gnomon db prune sqlite:///gnomon.db --older-than 2w --kind sessions",
 )
 @_store
 @click.option("--older-than", metavar="AGE", help="90s, 15m, 12h, 30d or 2w.")

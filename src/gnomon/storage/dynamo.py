@@ -73,7 +73,7 @@ class DynamoStorage(RecordStorage):
         for setting, number in limits.items():
             if number <= 0:
                 raise ConfigError(f"{setting} must be more than 0; {number:g} was given")
-        limit_s, busy_s = 2 * limits["timeout_s"] + _CONNECT_S, limits["patience_s"] / 2
+        limit_s, busy_s = 3 * limits["timeout_s"], limits["patience_s"] / 2
         calls = Table(name, where, opening, limit_s=limit_s, busy_s=busy_s)
         super().__init__(DynamoRows(calls, limits["poll_s"]), patience_s=limits["patience_s"])
 
@@ -134,7 +134,7 @@ class _Address(msgspec.Struct, frozen=True, kw_only=True):
 
     def opening(self, timeout_s: float) -> Opening:
         config = AioConfig(
-            connect_timeout=_CONNECT_S,
+            connect_timeout=min(_CONNECT_S, timeout_s),
             read_timeout=timeout_s,
             max_pool_connections=_CONNECTIONS,
             # A driver that asks again by itself may find its own first try in the way.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import cast
 
 from gnomon.contracts.storage import SupportsBlobs
@@ -11,7 +10,7 @@ from gnomon.testing._storage_asking import expect_nothing, expect_same, ledger, 
 from gnomon.testing._storage_places import PLACES, UPDATED, Place
 from gnomon.testing._storage_records import audit, checkpoint, event, memory, session, trace
 from gnomon.testing._storage_suite import StorageSuite
-from gnomon.testing._storage_values import EXECUTED, LOOKS_ALIVE, TEXTS, UNHOLDABLE, live_pickle, nested
+from gnomon.testing._storage_values import EXECUTED, LIVE_PICKLES, LOOKS_ALIVE, TEXTS, UNHOLDABLE, nested
 from gnomon.testing._suite import expect
 
 __all__ = ["StorageContent"]
@@ -124,7 +123,7 @@ class StorageContent(StorageSuite):
         """D12: a pickle, a tagged object, a database's own notation: data like any other."""
         EXECUTED.clear()
         async with self.open() as storage:
-            pickles = [event(n + 1, payload=live_pickle(n)) for n in range(pickle.HIGHEST_PROTOCOL + 1)]
+            pickles = [event(seq, payload=payload) for seq, payload in enumerate(LIVE_PICKLES, start=1)]
             await storage.append_events(pickles)
             expect_same("the log of pickles", pickles, await ledger(storage))
             for number, value in enumerate(LOOKS_ALIVE):
@@ -132,8 +131,8 @@ class StorageContent(StorageSuite):
                     found = await place.stored(storage, f"{number}", value)
                     expect_same(f"{place.name} with {value}", place.kept(value), found)
             if isinstance(storage, SupportsBlobs):
-                digest = await storage.put_blob(live_pickle(4))
-                expect_same("a blob of a pickle", live_pickle(4), await storage.get_blob(digest))
+                digest = await storage.put_blob(LIVE_PICKLES[-1])
+                expect_same("a blob of a pickle", LIVE_PICKLES[-1], await storage.get_blob(digest))
         expect("what was run", [], EXECUTED)
 
     async def test_a_record_that_is_changed_after_it_was_stored_changes_nothing(self) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from hashlib import sha256
 from typing import TypeVar
 
-from gnomon.contracts.storage import Storage, SupportsWatch
+from gnomon.contracts.storage import Storage, SupportsBlobs, SupportsWatch
 from gnomon.errors import Conflict, GnomonError, NotFound, StorageError, Unavailable
 from gnomon.testing._storage_asking import expect_same, ledger, outcome
 from gnomon.testing._storage_calls import every_call
 from gnomon.testing._storage_reader import Reader
 from gnomon.testing._storage_records import event, events, memory, session
 from gnomon.testing._storage_suite import StorageSuite
-from gnomon.testing._storage_world import fill, seen_by
+from gnomon.testing._storage_world import blob_of, fill, seen_by
 from gnomon.testing._suite import expect, skip
 from gnomon.types.records import MemoryRecord
 
@@ -94,16 +95,21 @@ class StorageFaults(StorageSuite):
 
     async def test_what_is_opened_again_has_everything(self) -> None:
         """D9: of every kind, in every tenant."""
+        tenants = ("default", "a", "ж")
         async with self.open() as storage:
             self.shared_url(storage)
             before: list[object] = []
-            for tenant in ("default", "a", "ж"):
+            for tenant in tenants:
                 await fill(storage.scoped(tenant), "s", tenant)
                 before.append(await seen_by(storage.scoped(tenant), "s"))
             await storage.close()
             async with self.another(storage) as again:
-                for tenant, seen in zip(("default", "a", "ж"), before, strict=True):
-                    expect_same(f"tenant {tenant}", seen, await seen_by(again.scoped(tenant), "s"))
+                for tenant, seen in zip(tenants, before, strict=True):
+                    view = again.scoped(tenant)
+                    expect_same(f"tenant {tenant}", seen, await seen_by(view, "s"))
+                    if isinstance(view, SupportsBlobs):
+                        blob = blob_of(tenant)
+                        expect_same("a blob", blob, await view.get_blob(sha256(blob).hexdigest()))
                 await again.append_event(event(3))
 
     async def test_two_that_have_it_open_see_each_others_writes_at_once(self) -> None:

@@ -20,7 +20,7 @@ SOAK = os.environ.get("GNOMON_SOAK") == "1"
 class StorageSuite(Contract[Storage]):
     """What a back end tells of itself. Only `open` must be filled in."""
 
-    limit_s: ClassVar[float] = 600.0 if SOAK else 60.0
+    limit_s: ClassVar[float] = 900.0 if SOAK else 120.0
 
     opener: ClassVar[str] = "gnomon.registry:storage"
     """Where another process finds the function that makes a store of a URL."""

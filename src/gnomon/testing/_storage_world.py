@@ -10,7 +10,7 @@ from gnomon.testing._storage_asking import ledger, rows_of, together
 from gnomon.testing._storage_records import at, audit, checkpoint, events, memory, session, trace
 from gnomon.types.records import SessionState
 
-__all__ = ["NOTHING", "Seen", "fill", "seen_by"]
+__all__ = ["NOTHING", "Seen", "blob_of", "fill", "seen_by"]
 
 Seen: TypeAlias = dict[str, object]
 
@@ -25,7 +25,11 @@ async def fill(view: Storage, name: str, mark: str, status: SessionState = "idle
     await view.insert_trace(trace(name, name, name=mark, ended_at=at(1)))
     await view.save_checkpoint(checkpoint(name, name, state={"mark": mark, "view_start": 2}))
     if isinstance(view, SupportsBlobs):
-        await view.put_blob(b"a blob of " + mark.encode())
+        await view.put_blob(blob_of(mark))
+
+
+def blob_of(mark: str) -> bytes:
+    return b"a blob of " + mark.encode()
 
 
 async def seen_by(view: Storage, name: str) -> Seen:

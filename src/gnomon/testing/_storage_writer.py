@@ -12,6 +12,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable
+from time import monotonic
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -101,6 +102,7 @@ async def _append(storage: Storage, job: Job, writer: int, tell: _Tell) -> None:
 
 async def _append_at_tail(storage: Storage, group: list[LedgerEvent], known: int) -> int:
     """The tail after the append."""
+    pause = _Pause()
     while True:
         known = await tail_of(storage, group[0].session_id, known)
         numbered = [replace(each, seq=known + at) for at, each in enumerate(group, start=1)]
@@ -110,7 +112,7 @@ async def _append_at_tail(storage: Storage, group: list[LedgerEvent], known: int
             else:
                 await storage.append_events(numbered)
         except Conflict:
-            await _pause()
+            await pause.rest()
         else:
             return known + len(group)
 
@@ -118,11 +120,12 @@ async def _append_at_tail(storage: Storage, group: list[LedgerEvent], known: int
 async def _audit(storage: Storage, job: Job, writer: int, tell: _Tell) -> None:
     for number in range(job.appends):
         session_id = job.sessions[(writer + number) % len(job.sessions)]
+        pause = _Pause()
         while True:
             try:
                 row = await storage.append_audit_log(audit(f"{job.name}.{writer}.{number}", session_id))
             except Conflict:
-                await _pause()
+                await pause.rest()
             else:
                 break
         tell(Told(session_id, row.id, row.seq))
@@ -142,6 +145,7 @@ async def _create(storage: Storage, job: Job, writer: int, tell: _Tell) -> None:
 async def _count(storage: Storage, job: Job, writer: int, tell: _Tell) -> None:
     """One more, on top of what is stored."""
     for number in range(job.appends):
+        pause = _Pause()
         while True:
             found = await storage.get_session(job.sessions[0])
             if found is None:
@@ -149,14 +153,25 @@ async def _count(storage: Storage, job: Job, writer: int, tell: _Tell) -> None:
             try:
                 stored = await storage.update_session(replace(found, last_seq=found.last_seq + 1))
             except Conflict:
-                await _pause()
+                await pause.rest()
             else:
                 break
         tell(Told(stored.id, f"{job.name}.{writer}.{number}", stored.last_seq))
 
 
-async def _pause() -> None:
-    await asyncio.sleep(random.uniform(0, 0.008))  # noqa: S311 - so that the same two do not meet again
+class _Pause:
+    """Between two tries of one write: longer where the store is slow, and after each Conflict."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._tries = 0
+
+    async def rest(self) -> None:
+        took_s = monotonic() - self._began
+        self._tries += 1
+        # So that the same few do not meet again and again.
+        await asyncio.sleep(random.uniform(0, took_s * 2 ** min(self._tries, 3)))  # noqa: S311
+        self._began = monotonic()
 
 
 # --- the process ------------------------------------------------------------------------
