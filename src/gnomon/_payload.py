@@ -51,6 +51,13 @@ class Packed(msgspec.Struct, frozen=True):
 
 
 def packed(entry: Event) -> Packed:
+    try:
+        return _packed(entry)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"a {type(entry).__name__} cannot be stored: {error}") from None
+
+
+def _packed(entry: Event) -> Packed:
     payload = encode_event(entry)
     if len(payload) <= ASIDE_BYTES:
         return Packed(payload, PLAIN)

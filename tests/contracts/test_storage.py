@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
+import schemas
 from gnomon.contracts.storage import Storage
 from gnomon.storage._audit import audit_row
 from gnomon.storage.memory import MemoryStorage
@@ -44,6 +45,9 @@ class TestSQLite(StorageContract):
     def fresh_url(self) -> str:
         self._path = Path(mkdtemp(dir=self._folder)) / "store.db"
         return f"sqlite:///{self._path}"
+
+    def old_urls(self) -> Sequence[str]:
+        return schemas.old_urls("sqlite", self._folder)
 
     async def tamper(self, storage: Storage, stored: AuditLog, forged: AuditLog | None) -> bool:
         row = audit_row(stored)

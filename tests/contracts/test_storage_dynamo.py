@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
+import schemas
 import servers
 from gnomon.contracts.storage import Storage
 from gnomon.storage._audit import audit_row
@@ -42,6 +43,9 @@ class TestDynamo(StorageContract):
 
     def fresh_url(self) -> str:
         return f"dynamodb://us-east-1/t{uuid.uuid4().hex}?endpoint={servers.shared('dynamo').url}"
+
+    def old_urls(self) -> Sequence[str]:
+        return schemas.old_urls("dynamo")
 
     def interrupt(self, storage: Storage) -> Awaitable[object]:
         return asyncio.to_thread(_restart)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 import pymongo
 
+import schemas
 import servers
 from gnomon.contracts.storage import Storage
 from gnomon.storage._audit import audit_row
@@ -35,6 +36,9 @@ class TestMongo(StorageContract):
 
     def fresh_url(self) -> str:
         return f"{servers.shared('mongo').url}t{uuid.uuid4().hex}"
+
+    def old_urls(self) -> Sequence[str]:
+        return schemas.old_urls("mongo")
 
     def interrupt(self, storage: Storage) -> Awaitable[object]:
         return asyncio.to_thread(_restart)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
 
+import schemas
 import servers
 from gnomon.contracts.storage import Storage
 from gnomon.storage._audit import audit_row
@@ -35,6 +36,9 @@ class TestPostgres(StorageContract):
     def fresh_url(self) -> str:
         """One server for all: a schema is as good as a database."""
         return f"{servers.shared('postgres').url}?schema=t{uuid.uuid4().hex}"
+
+    def old_urls(self) -> Sequence[str]:
+        return schemas.old_urls("postgres")
 
     def interrupt(self, storage: Storage) -> Awaitable[object]:
         return asyncio.to_thread(_crash)

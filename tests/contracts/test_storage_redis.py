@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 import redis.asyncio
 
+import schemas
 import servers
 from gnomon.contracts.storage import Storage
 from gnomon.storage._audit import audit_row
@@ -34,6 +35,9 @@ class TestRedis(StorageContract):
     def fresh_url(self) -> str:
         """One server for all: a prefix is as good as a database."""
         return f"{servers.shared('redis').url}?prefix=t{uuid.uuid4().hex}"
+
+    def old_urls(self) -> Sequence[str]:
+        return schemas.old_urls("redis")
 
     def interrupt(self, storage: Storage) -> Awaitable[object]:
         return self._disconnected()

@@ -11,13 +11,16 @@ import pytest
 
 import schemas
 import servers
+from gnomon.contracts.storage import read_events
+from gnomon.storage._records import RecordStorage
 from gnomon.storage._rows import SCHEMA
-from gnomon.upkeep import verify
+from gnomon.types.records import LedgerEvent
+from gnomon.upkeep import Finding, verify
 from schemas.contents import LARGE_BYTES, OWNER, fill
 from schemas.expecting import expected, forget, forgotten, seen, seen_blobs
 from schemas.keep import kept
 from schemas.lines import bytes_of, told
-from stored import event, opened
+from stored import audit, event, opened
 
 VERSIONS = range(1, SCHEMA + 1)
 LARGEST_FILE_BYTES = 1_000_000
@@ -44,6 +47,16 @@ def url(store: str, version: int, tmp_path: Path) -> str:
     return schemas.restored(store, version, tmp_path)
 
 
+async def whole_log(store: RecordStorage, session_id: str) -> list[LedgerEvent]:
+    async with read_events(store, session_id) as events:
+        return [each async for each in events]
+
+
+async def flaws(store: RecordStorage) -> list[Finding]:
+    """But for payloads that are no events: what they are is none of a store's business."""
+    return [each for each in (await verify(store)).found if each.flaw != "unreadable"]
+
+
 # --- what is in them ------------------------------------------------------------------------------
 
 
@@ -53,17 +66,19 @@ async def test_everything_in_an_old_store_is_found(store: str, version: int, url
         assert await old.schema_version() == SCHEMA
         assert await seen(old) == records
         assert await seen_blobs(old, large_bytes) == [True] * 3
-        assert (await verify(old)).is_sound
+        assert await flaws(old) == []
 
 
 async def test_an_old_store_is_written_to_where_it_ends(url: str) -> None:
     async with opened(url) as old:
         for row in (await old.list_sessions()).items:
-            log = (await old.list_events(row.id)).items
-            await old.append_event(event(row.id, log[-1].seq + 1 if log else 1, b"new"))
-            assert (await old.list_events(row.id)).items[: len(log)] == log
+            log = await whole_log(old, row.id)
+            added = event(row.id, log[-1].seq + 1 if log else 1, b"new")
+            await old.append_event(added)
+            assert await whole_log(old, row.id) == [*log, added]
             assert (await old.update_session(row)).revision == row.revision + 1
-        assert (await verify(old)).is_sound
+            await old.append_audit_log(audit("new", row.id))
+        assert await flaws(old) == []
 
 
 async def test_a_runner_that_died_with_an_old_store_holds_nothing(url: str) -> None:

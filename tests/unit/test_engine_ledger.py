@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from gnomon.engine.ledger import Ledger
-from gnomon.errors import Conflict, NotFound, Superseded
+from gnomon.errors import Conflict, InvalidInput, NotFound, Superseded, Unavailable
 from gnomon.storage.memory import MemoryStorage
 from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.types.events import (
@@ -275,6 +275,14 @@ async def test_a_session_is_opened_from_its_view(storage) -> None:
         assert list(whole.fold.messages) == list(other.fold.messages)
 
 
+async def test_a_compaction_replaces_the_summary_before_it(storage) -> None:
+    async with opened(storage) as ledger:
+        await ledger.append(said("one"), said("two"))
+        for summary in ("first", "second"):
+            await ledger.append(Compacted("turn_1", 2, 900, 90, Message.user(summary)))
+        assert [message.text for message in ledger.fold.messages] == ["second", "two"]
+
+
 async def test_appends_save_a_checkpoint_now_and_then_and_when_the_view_moves(storage) -> None:
     async with opened(storage) as ledger:
         for at in range(52):
@@ -303,6 +311,71 @@ async def _strange_checkpoint(storage):
     point = Checkpoint(id="odd", session_id="s", seq=2, created_at=utc_now(), state={"view_start": "later"})
     await storage.save_checkpoint(point)
     return point
+
+
+async def test_the_checkpoint_of_somebody_else_says_nothing_of_the_ledger(storage) -> None:
+    from gnomon.types.records import Checkpoint
+
+    async with opened(storage) as ledger, storage.holding("a"):
+        await ledger.claim("a")
+        await ledger.append(said("one", "m1"))
+        theirs = Checkpoint(id="graph", session_id="s", seq=2, created_at=utc_now(), state={"step": 3})
+        await storage.save_checkpoint(theirs)
+        other = await Ledger.open(storage, "s")
+        assert other.fold.snapshot() == ledger.fold.snapshot()
+        with pytest.raises(Conflict, match="is held by 'a'"):
+            await other.claim("b")
+
+
+@pytest.mark.parametrize("state", [{"view_start": 2, "version": 2}, {"view_start": 150, "epoch": 3}])
+async def test_a_checkpoint_of_a_newer_version_or_beyond_the_log_is_left_aside(storage, state) -> None:
+    from gnomon.types.records import Checkpoint
+
+    async with opened(storage) as ledger:
+        await ledger.append(said("one", "m1"))
+        point = Checkpoint(id="s", session_id="s", seq=200, created_at=utc_now(), state=state)
+        await storage.save_checkpoint(point)
+        other = await Ledger.open(storage, "s")
+        assert other.fold.snapshot() == ledger.fold.snapshot()
+        assert await other.append(said("two")) == 2
+
+
+async def test_who_has_read_less_does_not_put_the_checkpoint_back(storage) -> None:
+    async with opened(storage) as ledger:
+        late = await Ledger.open(storage, "s")
+        await ledger.append(said("one"), said("two"))
+        await ledger.checkpoint()
+        await late.checkpoint()
+        assert (await storage.get_checkpoint("s")).seq == 2
+
+
+async def test_a_release_that_did_not_get_through_can_be_done_again(storage) -> None:
+    async with opened(storage) as ledger:
+        await ledger.claim("a")
+        appending = storage.append_events
+
+        async def away(*_, **__):
+            raise Unavailable("away")
+
+        storage.append_events = away
+        with pytest.raises(Unavailable):
+            await ledger.release()
+        storage.append_events = appending
+        assert ledger.claim_held is not None
+        await ledger.release()
+        assert (await Ledger.open(storage, "s")).fold.owner is None
+
+
+async def test_a_message_that_stands_twice_in_an_append_is_appended_once(storage) -> None:
+    async with opened(storage) as ledger:
+        assert await ledger.append(said("one", "m1"), said("one", "m1"), said("two", "m2")) == 2
+
+
+async def test_what_cannot_be_stored_is_said_and_the_ledger_goes_on(storage) -> None:
+    async with opened(storage) as ledger:
+        with pytest.raises(InvalidInput, match="MessageReceived cannot be stored"):
+            await ledger.append(said("half a character: \ud800"))
+        assert await ledger.append(said("whole")) == 1
 
 
 # --- the row, and readers -----------------------------------------------------------------
@@ -344,7 +417,7 @@ async def test_a_store_that_cannot_tell_is_asked_again(storage) -> None:
         """Only what the contract asks for."""
 
         def __init__(self, inner) -> None:
-            for name in ("list_events", "append_events", "get_latest_checkpoint", "save_checkpoint"):
+            for name in ("list_events", "append_events", "get_checkpoint", "save_checkpoint"):
                 setattr(self, name, getattr(inner, name))
 
     async with opened(storage):

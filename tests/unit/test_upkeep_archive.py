@@ -200,6 +200,15 @@ async def test_a_flipped_byte_is_noticed_wherever_it_is() -> None:
         await refused(flipped, r"line \d+|damaged")
 
 
+async def test_a_change_that_only_the_hash_shows_is_noticed_before_anything_is_written() -> None:
+    whole = await small_archive()
+    at = whole.index(b'"payload":"') + 20
+    await refused(whole[:at] + b"A" + whole[at + 1 :], "damaged somewhere in its 16 lines")
+    lines = whole.splitlines(keepends=True)
+    lines[-1] = lines[-1].replace(b'"lines":15', b'"lines":14')
+    await refused(b"".join(lines), "line 16: 14 lines should be before it")
+
+
 async def test_a_damaged_line_is_named_by_its_number() -> None:
     lines = (await small_archive()).splitlines(keepends=True)
     lines[4] = b'{"kind":"event","record":{"session_id":"s","se\n'

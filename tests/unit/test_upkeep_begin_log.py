@@ -32,6 +32,7 @@ async def test_it_goes_on_after_what_it_began_with(url: str) -> None:
         await store.begin_log(events("s", 11, 13))
         await store.append_events(events("s", 14, 15))
         assert await seqs(store) == [11, 12, 13, 14, 15]
+        assert [group.first for group in await store._rows.read("default", "s", 0, 9)] == [11, 14]
         with pytest.raises(Conflict):
             await store.append_event(event("s", 17))
         with pytest.raises(Conflict):

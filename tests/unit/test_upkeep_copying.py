@@ -21,8 +21,9 @@ from gnomon.contracts.storage import SupportsTenants
 from gnomon.errors import Conflict, Damaged, StorageError
 from gnomon.storage._audit import audit_row
 from gnomon.storage._records import RecordStorage
-from gnomon.types.records import SessionRecord
+from gnomon.types.records import Checkpoint, Page, SessionRecord
 from gnomon.upkeep import Tally, copy, session_hash, verify
+from gnomon.upkeep._walk import sessions
 from stored import audit, checkpoint, event, events, in_file, memory, opened, session, trace
 
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
@@ -85,6 +86,51 @@ async def test_the_latest_checkpoint_stays_the_latest_among_equals() -> None:
         latest = await target.get_latest_checkpoint("s")
         assert latest is not None
         assert latest.id == "a"
+
+
+async def test_a_target_that_has_them_in_another_order_gets_the_latest_last() -> None:
+    async with two_stores() as (source, target):
+        await source.create_session(session("s"))
+        for store, names in ((source, "ab"), (target, "ba")):
+            for name in names:
+                await store.save_checkpoint(checkpoint(name, "s", 3))
+        await copy(source, target)
+        latest = await target.get_latest_checkpoint("s")
+        assert latest is not None
+        assert latest.id == "b"
+
+
+async def test_a_list_that_does_not_tell_the_latest_among_equals_is_no_trouble() -> None:
+    class ById(Plain):
+        def scoped(self, tenant: str) -> ById:
+            return ById(self._store.scoped(tenant))
+
+        async def list_checkpoints(self, session_id: str, *_: object, **__: object) -> Page[Checkpoint]:
+            page = await self._store.list_checkpoints(session_id)
+            return Page(tuple(sorted(page.items, key=lambda row: (row.seq, row.id))))
+
+    async with two_stores() as (source, target):
+        await source.create_session(session("s"))
+        for name in "bca":
+            await source.save_checkpoint(checkpoint(name, "s", 3))
+        await copy(ById(source), target)  # type: ignore[arg-type]
+        assert [row.id for row in (await target.list_checkpoints("s")).items] == ["b", "c", "a"]
+
+
+async def test_a_chain_whose_pruning_was_interrupted_is_copied_from_its_anchor_on() -> None:
+    async with two_stores() as (source, target), opened("memory://") as pruned:
+        for store in (source, pruned):
+            for number in range(5):
+                await store.append_audit_log(audit(f"row {number}", "", number))
+        rows = (await source.list_audit_logs("")).items
+        await pruned.prune("audit", stored.at(2.5))
+        anchor = (await pruned.list_audit_logs("")).items[-1]
+        await source._rows.write("default", audit_row(anchor), None)  # and then it was killed
+        assert len((await source.list_audit_logs("")).items) == len(rows)
+        await copy(source, target)
+        assert (await target.list_audit_logs("")).items == (await pruned.list_audit_logs("")).items
+        assert await session_hash(source, "") == await session_hash(pruned, "")
+        assert await target.verify_audit("") == ()
 
 
 async def test_only_the_tenants_that_are_named_are_copied() -> None:
@@ -322,6 +368,7 @@ def _killed(source: str, target: str, after_s: float) -> bool:
 
 async def a_session(store: RecordStorage) -> None:
     await store.create_session(session("s", last_seq=3))
+    await store.update_session(session("s", last_seq=3))
     await store.append_events(events("s", 1, 3))
     await store.save_checkpoint(checkpoint("c", "s", 2, a=1))
     await store.insert_trace(trace("span", "s"))
@@ -330,12 +377,18 @@ async def a_session(store: RecordStorage) -> None:
 
 
 async def _other_row(store: RecordStorage) -> None:
-    await store.create_session(session("s", last_seq=3, title="another"))
+    await store.create_session(session("s", last_seq=3))
+    await store.update_session(session("s", last_seq=3, title="another"))
 
 
 async def _later_row(store: RecordStorage) -> None:
-    await store.create_session(session("s", last_seq=3))
-    await store.update_session(session("s", last_seq=3))
+    await a_session(store)
+    await store.update_session(session("s", last_seq=3, revision=1))
+
+
+async def _more_audit_rows(store: RecordStorage) -> None:
+    await store.append_audit_log(audit("one", "s"))
+    await store.append_audit_log(audit("two", "s"))
 
 
 async def _ahead(store: RecordStorage) -> None:
@@ -349,10 +402,15 @@ async def _earlier_start(store: RecordStorage) -> None:
 DIFFERENT: dict[str, Callable[[RecordStorage], Awaitable[object]]] = {
     "another row": _other_row,
     "a later row": _later_row,
+    "the row of an older one": lambda store: store.create_session(session("s", minutes=-1)),
+    "the row of a later one": lambda store: store.create_session(session("s", minutes=1)),
+    "the row of another agent's": lambda store: store.create_session(session("s", agent_id="a")),
+    "a row that is ahead": lambda store: store.create_session(session("s", last_seq=4)),
     "another event": lambda store: store.append_event(event("s", 1, b"other")),
     "more events": _ahead,
     "another start": _earlier_start,
     "another audit row": lambda store: store.append_audit_log(audit("other", "s")),
+    "more audit rows": _more_audit_rows,
     "another checkpoint": lambda store: store.save_checkpoint(checkpoint("c", "s", 9)),
     "the checkpoint of another": lambda store: store.save_checkpoint(checkpoint("c", "z", 2)),
     "one checkpoint more": lambda store: store.save_checkpoint(checkpoint("d", "s", 2)),
@@ -371,6 +429,7 @@ async def test_what_differs_in_the_target_is_named_and_not_written_over(what: st
             await copy(source, target)
         after = await everything(target)
         assert {key: after.get(key) for key in before} == before
+        assert "row" not in what.split() or after == before, "a session was begun that cannot be"
         assert ("session", "s") in before or ("session", "s") not in after, "half a session is listed"
 
 
@@ -386,7 +445,7 @@ async def everything(store: RecordStorage) -> dict[tuple[str, str], object]:
     return found
 
 
-@pytest.mark.parametrize("what", ["another event", "more events", "another audit row"])
+@pytest.mark.parametrize("what", ["another event", "more events", "another audit row", "more audit rows"])
 async def test_where_a_log_differs_the_rest_of_the_session_is_not_touched(what: str) -> None:
     """Two stores that went on apart from one copy: neither's checkpoints are any use to the other."""
     async with two_stores() as (source, target):
@@ -396,8 +455,10 @@ async def test_where_a_log_differs_the_rest_of_the_session_is_not_touched(what: 
         await DIFFERENT[what](target)
         await target.save_checkpoint(checkpoint("c", "s", 1))
         await target.insert_trace(trace("span", "s", is_open=True))
+        chain = (await target.list_audit_logs("s")).items
         with pytest.raises(Conflict, match="session 's'"):
             await copy(source, target)
+        assert (await target.list_audit_logs("s")).items == chain
         assert (await target.list_checkpoints("s")).items == (checkpoint("c", "s", 1),)
         assert (await target.list_traces("s")).items == (trace("span", "s", is_open=True),)
 
@@ -410,6 +471,32 @@ async def test_other_memory_under_the_same_id_is_not_written_over() -> None:
             with pytest.raises(Conflict, match="memory 'm'"):
                 await copy(source, target)
             assert (await target.list_memory()).items == (other,)
+
+
+async def test_memory_that_does_not_arrive_is_noticed() -> None:
+    class Forgetful(Plain):
+        def scoped(self, tenant: str) -> Forgetful:
+            return Forgetful(self._store.scoped(tenant))
+
+        async def put_memory(self, record: object) -> None:
+            pass
+
+    async with two_stores() as (source, target):
+        await source.put_memory(memory("m", "key"))
+        with pytest.raises(Conflict, match="memory in the target"):
+            await copy(source, Forgetful(target))  # type: ignore[arg-type]
+
+
+async def test_every_session_is_met_once_though_others_are_created_meanwhile() -> None:
+    async with opened("memory://") as store:
+        names = [f"s{number:04}" for number in range(650)]
+        for number, name in enumerate(names):
+            await store.create_session(session(name, minutes=number))
+        met: list[str] = []
+        async for row in sessions(store):
+            met.append(row.id)
+            await store.create_session(session(f"new {row.id}", minutes=10_000 + len(met)))
+        assert met == names
 
 
 async def test_a_chain_that_was_tampered_with_is_not_made_good_by_copying() -> None:

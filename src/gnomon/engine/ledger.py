@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 import msgspec
@@ -72,12 +73,22 @@ class Ledger:
     async def open(cls, storage: Storage, session_id: str, *, clock: Clock | None = None) -> Self:
         """The ledger, read from its latest checkpoint's view on, to its end."""
         ledger = cls(storage, session_id, clock=clock)
-        checkpoint = await storage.get_latest_checkpoint(session_id)
-        if checkpoint is not None:
-            ledger.fold = Fold(_snapshot(checkpoint), checkpoint.seq)
-            ledger._saved_seq, ledger._saved_start = checkpoint.seq, ledger.fold.view_start
+        snapshot, seq = await ledger._saved()
+        if snapshot is not None:
+            ledger.fold = Fold(snapshot, seq)
+            ledger._saved_seq, ledger._saved_start = seq, ledger.fold.view_start
         await ledger.refresh()
+        if ledger.fold.seq < seq:  # of a log that is not there any more: what is there counts
+            ledger = cls(storage, session_id, clock=clock)
+            await ledger.refresh()
         return ledger
+
+    async def _saved(self) -> tuple[Snapshot | None, int]:
+        """The ledger's own checkpoint: others of the session say nothing of the fold."""
+        found = await self._storage.get_checkpoint(self.session_id)
+        if found is None or found.session_id != self.session_id:
+            return None, 0
+        return _snapshot(found), found.seq
 
     @property
     def claim_held(self) -> Claimed | None:
@@ -109,6 +120,7 @@ class Ledger:
             async with self._storage.watch(self.session_id, after_seq) as events:
                 async for event in events:
                     yield Read(event.seq, await self._entry(event))
+                    after_seq = event.seq
         while True:  # a store that cannot tell is asked again and again
             async with read_events(self._storage, self.session_id, after_seq=after_seq) as events:
                 async for event in events:
@@ -135,7 +147,7 @@ class Ledger:
         async with self._writing:
             for _ in range(_TRIES):
                 self._check_claim()
-                new = [entry for entry in entries if not self._has(entry)]
+                new = [entry for entry in _without_twins(entries) if not self._has(entry)]
                 if not new or await self._append(new):
                     return self.fold.seq
         raise Conflict(f"session {self.session_id!r} is written by too many at once")
@@ -210,12 +222,10 @@ class Ledger:
         claim = self._claim
         if claim is None:
             return
-        try:
+        # When the store is away the claim stays: it can be released again, and is checked until then.
+        with suppress(Superseded):
             await self.append(Released(claim.owner, claim.epoch))
-        except Superseded:
-            pass
-        finally:
-            self._claim = None
+        self._claim = None
 
     async def _check_free(self, owner: str, take_over: bool) -> None:
         holder = self.fold.owner
@@ -241,7 +251,12 @@ class Ledger:
 
     async def checkpoint(self) -> None:
         """Save where to open the session from; appends do so by themselves now and then."""
-        await self._storage.save_checkpoint(self._checkpoint())
+        async with self._writing:
+            _, saved = await self._saved()
+            if saved <= self.fold.seq:  # one who has read less must not put the start back
+                point = self._checkpoint()
+                await self._storage.save_checkpoint(point)
+                self._saved_seq, self._saved_start = point.seq, self.fold.view_start
 
     def _checkpoint(self) -> Checkpoint:
         """One a session: it is derived, and safe to lose."""
@@ -282,12 +297,26 @@ class Ledger:
         raise Conflict(f"the row of session {self.session_id!r} is written by too many at once")
 
 
+def _without_twins(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+    """A message that stands twice among them is one."""
+    seen: set[str] = set()
+    kept: list[LedgerEntry] = []
+    for entry in entries:
+        if isinstance(entry, MessageReceived):
+            if entry.message_id in seen:
+                continue
+            seen.add(entry.message_id)
+        kept.append(entry)
+    return kept
+
+
 def _snapshot(checkpoint: Checkpoint) -> Snapshot | None:
     """`None` for one that this code cannot read: the ledger has everything."""
     try:
-        return msgspec.convert(checkpoint.state, Snapshot)
+        found = msgspec.convert(checkpoint.state, Snapshot)
     except msgspec.ValidationError:
         return None
+    return found if found.version == Snapshot().version else None
 
 
 def _type_of(entry: LedgerEntry) -> str:

@@ -75,5 +75,5 @@ class View:
         placed = zip(self._places, self._messages, strict=True)
         kept = [(seq, message) for seq, message in placed if seq >= view_start]
         if summary is not None:
-            kept.insert(0, (view_start, summary))
+            kept.insert(0, (0, summary))  # before all events, so that the next compaction drops it
         self._places, self._messages = [seq for seq, _ in kept], [message for _, message in kept]

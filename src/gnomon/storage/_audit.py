@@ -21,6 +21,7 @@ from gnomon.errors import Conflict, InvalidInput
 from gnomon.storage._keys import joined, number_key
 from gnomon.storage._part import LONGEST_PAGE, Part, moved
 from gnomon.storage._rows import Place, Row, Span
+from gnomon.storage._together import total
 from gnomon.storage._values import checked_name, checked_time, encoded
 from gnomon.types.messages import Meta
 from gnomon.types.records import AuditLog, Page
@@ -95,9 +96,11 @@ class AuditChain(Part):
             return 0
         await self._set_anchor(last)
         await self._rows.write(self._tenant, audit_row(_anchor(last)), None)
-        for seq in range(first, last.seq):
-            await self._rows.delete(self._tenant, "audit", _row_id(session_id, seq))
+        await total(lambda seq: self._unchain(session_id, seq), range(first, last.seq))
         return count
+
+    async def _unchain(self, session_id: str, seq: int) -> int:
+        return await self._rows.delete(self._tenant, "audit", _row_id(session_id, seq))
 
     async def _forget_chain(self, session_id: str) -> None:
         """What is kept apart, when the rows are gone."""
@@ -106,13 +109,15 @@ class AuditChain(Part):
 
     async def _set_anchor(self, row: AuditLog) -> None:
         """First where the anchor will be, then the anchor: in between, the chain is still whole."""
-        kept = Row(kind="heads", id=_anchor_id(row.session_id), revision=row.seq, body=row.hash.encode())
-        await self._rows.write(self._tenant, kept, None)
+        await self._move_on(_anchor_id(row.session_id), row, 0)
 
     async def _move_head(self, row: AuditLog) -> None:
-        """The head's revision is the chain's length; it only grows."""
-        expect = row.seq - 1
-        head = Row(kind="heads", id=_head_id(row.session_id), revision=row.seq, body=row.hash.encode())
+        """The head's revision is the chain's length."""
+        await self._move_on(_head_id(row.session_id), row, row.seq - 1)
+
+    async def _move_on(self, id: str, row: AuditLog, expect: int) -> None:
+        """What is kept apart only grows, whoever else moves it at the same time."""
+        head = Row(kind="heads", id=id, revision=row.seq, body=row.hash.encode())
         while not await self._rows.write(self._tenant, head, expect):
             found = await self._rows.get(self._tenant, "heads", head.id)
             if found is not None and found.revision >= row.seq:

@@ -10,7 +10,8 @@ from time import time_ns
 from gnomon.errors import InvalidInput
 from gnomon.storage._keys import joined, time_key
 from gnomon.storage._part import Part, moved
-from gnomon.storage._rows import Place, Row, Span
+from gnomon.storage._rows import Found, Place, Row, Span
+from gnomon.storage._together import total
 from gnomon.storage._values import checked_name, checked_time
 from gnomon.types.records import utc_now
 
@@ -52,8 +53,9 @@ class Blobs(Part):
         span = Span(kind="blobs", index="touched", below=below, limit=_BATCH, bodies=False)
         removed = 0
         while found := await self._rows.find(self._tenant, span):
-            for row in found:
-                if row.id not in keep:
-                    removed += await self._rows.delete(self._tenant, "blobs", row.id, row.revision)
+            removed += await total(self._remove, [row for row in found if row.id not in keep])
             span = moved(span, found[-1].sort)
         return removed
+
+    async def _remove(self, row: Found) -> int:
+        return await self._rows.delete(self._tenant, "blobs", row.id, row.revision)

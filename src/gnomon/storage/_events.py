@@ -36,6 +36,9 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[_Kept]).decode
 
+_TYPES = (str, str, bytes, int)
+"""Of id, type, payload, version: structs do not check, and one bad event would spoil its whole log."""
+
 _VACANT = _encode([])
 """The body of a group that stands for events which were pruned before the log was copied here."""
 
@@ -74,9 +77,7 @@ class EventLog(Part):
             return
         # Somebody may have come just as far as this, and was killed.
         found = await self._rows.read(self._tenant, session_id, 0, 2)
-        if found == [vacant]:
-            return
-        if [group.body for group in found] == [_VACANT]:  # and more was pruned since
+        if [group.body for group in found] == [_VACANT]:
             await self._rows.cut(self._tenant, session_id, None)
             if await self._rows.append(self._tenant, session_id, vacant):
                 return
@@ -89,14 +90,12 @@ class EventLog(Part):
         checked_name("the session's id", session_id)
         if cursor is not None:
             after_seq = _seq_of(opened("list_events", cursor))
-        after_seq = min(max(after_seq, 0), LARGEST_NUMBER)
-        events, has_more = await self._events(session_id, after_seq, limit)
+        events, has_more = await self._events(session_id, _place(after_seq), limit)
         after = made_cursor("list_events", number_key(events[-1].seq)) if has_more else None
         return Page(tuple(events), after)
 
     def watch(self, session_id: str, after_seq: int = 0) -> PullStream[LedgerEvent]:
-        after_seq = min(max(after_seq, 0), LARGEST_NUMBER)
-        return PullStream(self._watched(checked_name("the session's id", session_id), after_seq))
+        return PullStream(self._watched(checked_name("the session's id", session_id), _place(after_seq)))
 
     async def _watched(self, session_id: str, after_seq: int) -> AsyncGenerator[LedgerEvent, None]:
         # The bell is hung up before the first look, so that nothing falls in between.
@@ -166,6 +165,8 @@ def packed_group(events: Sequence[LedgerEvent]) -> Group:
             raise InvalidInput(
                 f"the events of a group follow one another; {event.seq} came where {seq} was due"
             )
+        if (type(event.id), type(event.type), type(event.payload), type(event.version)) != _TYPES:
+            raise _mistyped(event)
     kept = [
         _Kept(
             event.id, event.type, event.payload, checked_time("created_at", event.created_at), event.version
@@ -178,7 +179,19 @@ def packed_group(events: Sequence[LedgerEvent]) -> Group:
         raise InvalidInput(f"event {first} of session {session_id!r} cannot be stored: {error}") from None
 
 
+def _mistyped(event: LedgerEvent) -> InvalidInput:
+    what = f"event {event.seq} of session {event.session_id!r} cannot be stored"
+    return InvalidInput(f"{what}: id and type are text, payload is bytes, version a whole number")
+
+
+def _place(after_seq: object) -> int:
+    """From where to read; what lies before the first event means all of them."""
+    if not isinstance(after_seq, int) or isinstance(after_seq, bool):
+        raise InvalidInput(f"after_seq must be a whole number, {type(after_seq).__name__} was given")
+    return min(max(after_seq, 0), LARGEST_NUMBER)
+
+
 def _seq_of(sort: str) -> int:
-    if not sort.isdecimal():
+    if not sort.isdecimal() or len(sort) > len(number_key(0)):
         raise InvalidInput("the cursor was not given by list_events", hint="use Page.next of the same list")
     return int(sort)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import time_ns
 
 import msgspec
 
@@ -88,7 +89,14 @@ def _row(memory: MemoryRecord) -> Row:
         created_at=checked_time("created_at", memory.created_at),
         updated_at=checked_time("updated_at", memory.updated_at),
     )
-    return Row(kind="memory", id=memory.id, body=encoded("memory", memory, "value"), places=_places(memory))
+    return Row(
+        kind="memory",
+        id=memory.id,
+        # When it was put, so that pruning removes just what it has seen.
+        revision=time_ns() // 1000,
+        body=encoded("memory", memory, "value"),
+        places=_places(memory),
+    )
 
 
 def _places(memory: MemoryRecord) -> Mapping[str, Place]:

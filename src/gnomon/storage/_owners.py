@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from secrets import token_hex
+
+from msgspec.json import encode
 
 from gnomon.errors import Conflict, StorageError
 from gnomon.storage._keys import joined
@@ -54,31 +57,40 @@ class Owners(Part):
         found = await self._rows.get(self._tenant, "owners", owner)
         if found is not None and _now_us() - found.revision < TRUSTED_S * 1e6:
             raise _taken(owner)
-        stamp = _now_us()
-        if not await self._rows.write(self._tenant, _beat(owner, stamp), found.revision if found else 0):
+        mine = encode({"holder": token_hex(8)})
+        if not await self._rows.write(self._tenant, _beat(owner, mine), found.revision if found else 0):
             raise _taken(owner)
-        beats = asyncio.ensure_future(self._beat(owner))
+        beats = asyncio.ensure_future(self._beat(owner, mine))
         try:
             yield
         finally:
             beats.cancel()
             await asyncio.wait({beats})
             with suppress(StorageError):  # it will be taken for dead in a moment
-                await self._rows.delete(self._tenant, "owners", owner)
+                await self._let_go(owner, mine)
 
-    async def _beat(self, owner: str) -> None:
+    async def _beat(self, owner: str, mine: bytes) -> None:
+        """Until another has the name: one who hung for long must not take it back, nor away, unasked."""
         while True:
             await asyncio.sleep(BEAT_S)
             with suppress(StorageError):
-                await self._rows.write(self._tenant, _beat(owner, _now_us()), None)
+                found = await self._rows.get(self._tenant, "owners", owner)
+                if found is not None and found.body != mine:
+                    return
+                await self._rows.write(self._tenant, _beat(owner, mine), found.revision if found else 0)
+
+    async def _let_go(self, owner: str, mine: bytes) -> None:
+        found = await self._rows.get(self._tenant, "owners", owner)
+        if found is not None and found.body == mine:
+            await self._rows.delete(self._tenant, "owners", owner, found.revision)
 
 
 def _now_us() -> int:
     return int(utc_now().timestamp() * 1e6)
 
 
-def _beat(owner: str, stamp_us: int) -> Row:
-    return Row(kind="owners", id=owner, body=b"{}", revision=stamp_us)
+def _beat(owner: str, mine: bytes) -> Row:
+    return Row(kind="owners", id=owner, body=mine, revision=_now_us())
 
 
 def _taken(owner: str) -> Conflict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from gnomon.contracts.storage import StoreStatus
+from gnomon.contracts.storage import PAGE_SIZE, StoreStatus
 from gnomon.errors import InvalidInput
 from gnomon.storage._blobs import Blobs
 from gnomon.storage._memory_rows import MemoryRows
@@ -17,6 +17,7 @@ from gnomon.storage._steady import PATIENCE_S, Steady
 from gnomon.storage._tenants import TenantList
 from gnomon.storage._traces import TraceRows
 from gnomon.storage._values import checked_name
+from gnomon.types.records import Page
 
 __all__ = ["DEFAULT_TENANT", "RecordStorage"]
 
@@ -42,11 +43,17 @@ class RecordStorage(Retention, MemoryRows, TraceRows, Blobs, Owners, TenantList)
 
     def scoped(self, tenant: str) -> RecordStorage:
         checked_name("the tenant", tenant)
+        if self._is_view and tenant != self._tenant:
+            raise InvalidInput("a view of one tenant gives no view of another", hint="ask the store itself")
         if tenant == ENROLLED:
             raise InvalidInput(f"no tenant can be called {tenant!r}")
         view = RecordStorage.__new__(RecordStorage)
         view._rows, view._tenant, view._is_view = self._rows, tenant, True
         return view
+
+    async def list_tenants(self, limit: int = PAGE_SIZE, *, cursor: str | None = None) -> Page[str]:
+        """Every tenant that has ever stored something, by name; a view knows of its own alone."""
+        return Page((self._tenant,)) if self._is_view else await super().list_tenants(limit, cursor=cursor)
 
     async def schema_version(self) -> int:
         """The version of the tables that are there; 0 for none."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import datetime
 from typing import get_args
 
 import msgspec
 
 from gnomon.contracts.storage import RecordKind
-from gnomon.errors import Conflict, InvalidInput
+from gnomon.errors import Conflict, InvalidInput, NotFound
 from gnomon.storage._audit import AuditChain
 from gnomon.storage._checkpoints import CheckpointRows
 from gnomon.storage._events import EventLog
@@ -17,6 +18,7 @@ from gnomon.storage._keys import time_key
 from gnomon.storage._part import moved
 from gnomon.storage._rows import Found, Span
 from gnomon.storage._sessions import SessionRows
+from gnomon.storage._together import total
 from gnomon.storage._values import checked_name, checked_time
 from gnomon.types.records import Checkpoint, MemoryRecord, SessionRecord, Trace
 
@@ -46,7 +48,13 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
                 return await self._in_sessions(older_than, self._prune_checkpoints)
 
     async def delete_session(self, session_id: str) -> bool:
-        await self._close_for_good(session_id)
+        session = await self.get_session(session_id)
+        return await self._delete_session(session_id, session)
+
+    async def _delete_session(self, session_id: str, session: SessionRecord | None) -> bool:
+        """As it was when it was looked at: one that has changed since is a `Conflict`."""
+        if session is not None:
+            await self._close_for_good(session)
         # The row goes last: as long as it is there, a deletion that was interrupted can be done again.
         removed = await self._rows.cut(self._tenant, session_id, None) > 0
         for kind in ("checkpoints", "traces", "audit", "memory"):
@@ -71,19 +79,21 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
     async def _prune_sessions(self, older_than: datetime) -> int:
         removed = 0
         async for row in self._each(_touched("sessions", older_than)):
-            if self._read(SessionRecord, row).status in _AT_REST:
-                removed += await self.delete_session(row.id)
+            session = self._read(SessionRecord, row)
+            if session.status in _AT_REST:
+                with suppress(Conflict):  # it was used in the meantime, and so is not old
+                    removed += await self._delete_session(row.id, session)
         return removed
 
     async def _prune_touched(
         self, kind: str, record: type[MemoryRecord] | type[Trace], older_than: datetime
     ) -> int:
-        removed = 0
-        async for row in self._each(_touched(kind, older_than)):
-            session_id = self._read(record, row).session_id
-            if await self._is_at_rest(session_id):
-                removed += await self._rows.delete(self._tenant, kind, row.id, row.revision)
-        return removed
+        async def prune(row: Found) -> int:
+            if not await self._is_at_rest(self._read(record, row).session_id):
+                return 0
+            return await self._rows.delete(self._tenant, kind, row.id, row.revision)
+
+        return await self._summed(_touched(kind, older_than), prune)
 
     async def _prune_events(self, session_id: str, older_than: datetime) -> int:
         """What lies before the current view, as far as it is old enough."""
@@ -92,7 +102,8 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
 
     async def _prunable(self, session_id: str, older_than: datetime) -> int:
         """Up to which event. The latest group always stays: by it a log knows where it goes on."""
-        view_start = _view_start(await self.get_latest_checkpoint(session_id))
+        latest, own = await self.get_latest_checkpoint(session_id), await self.get_checkpoint(session_id)
+        view_start = min(_view_start(latest), _view_start(own or latest))
         through = after_seq = 0
         while groups := await self._rows.read(self._tenant, session_id, after_seq, _BATCH):
             for group in groups:
@@ -104,21 +115,23 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
 
     async def _prune_checkpoints(self, session_id: str, older_than: datetime) -> int:
         latest = await self.get_latest_checkpoint(session_id)
-        removed = 0
-        async for row in self._each(Span(kind="checkpoints", index="session", part=session_id, limit=_BATCH)):
-            checkpoint = self._read(Checkpoint, row)
-            if latest is not None and checkpoint.id != latest.id and checkpoint.created_at < older_than:
-                removed += await self._rows.delete(self._tenant, "checkpoints", row.id)
-        return removed
+        kept = (latest.id if latest is not None else "", session_id)  # the ledger's own has the session's id
+
+        async def prune(row: Found) -> int:
+            if row.id in kept or self._read(Checkpoint, row).created_at >= older_than:
+                return 0
+            return await self._rows.delete(self._tenant, "checkpoints", row.id, row.revision)
+
+        span = Span(kind="checkpoints", index="session", part=session_id, limit=_BATCH)
+        return await self._summed(span, prune)
 
     # --- walking
 
-    async def _close_for_good(self, session_id: str) -> None:
+    async def _close_for_good(self, session: SessionRecord) -> None:
         """So that whoever is about to change the session hears of it in time."""
-        session = await self.get_session(session_id)
-        if session is not None:
-            _check_at_rest(session)
-            closed = msgspec.structs.replace(session, status="closed", runnable=False, wake_at=None)
+        _check_at_rest(session)
+        closed = msgspec.structs.replace(session, status="closed", runnable=False, wake_at=None)
+        with suppress(NotFound):  # somebody else deletes it too
             await self.update_session(closed)
 
     async def _in_sessions(
@@ -141,11 +154,18 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
                 yield row
             span = moved(span, found[-1].sort)
 
-    async def _delete_all(self, span: Span) -> int:
+    async def _summed(self, span: Span, remove: Callable[[Found], Coroutine[object, object, int]]) -> int:
         removed = 0
-        async for row in self._each(span):
-            removed += await self._rows.delete(self._tenant, span.kind, row.id)
+        while found := await self._rows.find(self._tenant, span):
+            removed += await total(remove, found)
+            span = moved(span, found[-1].sort)
         return removed
+
+    async def _delete_all(self, span: Span) -> int:
+        async def delete(row: Found) -> int:
+            return await self._rows.delete(self._tenant, span.kind, row.id)
+
+        return await self._summed(span, delete)
 
 
 def _touched(kind: str, older_than: datetime) -> Span:

@@ -31,7 +31,8 @@ class SessionRows(Part):
         return await self._get("sessions", checked_name("the session's id", session_id), SessionRecord)
 
     async def update_session(self, session: SessionRecord) -> SessionRecord:
-        row = session_row(msgspec.structs.replace(session, revision=session.revision + 1))
+        revision = checked_number("the revision of a session", session.revision)
+        row = session_row(msgspec.structs.replace(session, revision=revision + 1))
         stored = await self.get_session(session.id)
         if stored is None:
             raise NotFound(f"there is no session {session.id!r}")

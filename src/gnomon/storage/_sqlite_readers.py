@@ -19,10 +19,14 @@ _T = TypeVar("_T")
 
 
 class Readers:
-    """Runs reads beside the writer; each sees what was committed before it began."""
+    """Runs reads beside the writer; each sees what was committed before it began.
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    `check` is called before each read, and raises when the file is another one by now.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], check: Callable[[], None]) -> None:
         self._connect = connect
+        self._check = check
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gnomon-sqlite-reader")
         self._own = local()
         self._connections: list[sqlite3.Connection] = []
@@ -44,4 +48,5 @@ class Readers:
         if connection is None:
             connection = self._own.connection = self._connect()
             self._connections.append(connection)
+        self._check()
         return work(connection)

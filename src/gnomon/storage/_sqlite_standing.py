@@ -54,9 +54,16 @@ class Standing:
         log = _identity(f"{self._path}-wal")
         self._log = self._log or log
         if log is None or log != self._log or _identity(f"{self._path}") != self._file:
-            message = f"{self._path} or its log was removed or replaced while this store had it open"
-            hint = "nothing more is stored in it: put the file back, and open the store anew"
-            raise StorageError(message, hint=hint)
+            raise self._gone("nothing more is stored in it: put the file back, and open the store anew")
+
+    def check_file(self) -> None:
+        """Before a read: each thread has opened the file by itself, and all must read the same one."""
+        if _identity(f"{self._path}") != self._file:
+            raise self._gone("nothing is read from it any more: put the file back, and open the store anew")
+
+    def _gone(self, hint: str) -> StorageError:
+        message = f"{self._path} or its log was removed or replaced while this store had it open"
+        return StorageError(message, hint=hint)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

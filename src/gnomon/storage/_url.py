@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from gnomon.errors import ConfigError
 
@@ -21,7 +21,9 @@ def split_settings(url: str, ours: Sequence[str]) -> tuple[str, dict[str, str]]:
     if not settings:
         return url, {}
     rest = urlencode([(name, value) for name, value in query if name not in ours])
-    return urlunsplit(parts._replace(query=rest)), settings
+    # As text: Python's way back from the parts loses the slashes before a path without a host.
+    head = url.partition("?")[0]
+    return (f"{head}?{rest}" if rest else head), settings
 
 
 def shown(url: str) -> str:

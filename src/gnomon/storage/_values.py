@@ -79,23 +79,32 @@ def checked_time(what: str, time: datetime) -> datetime:
 
 
 def encoded(what: str, record: msgspec.Struct, *open_fields: str) -> bytes:
-    """The record as JSON; the fields whose type is open are looked through first."""
+    """The record as JSON; the fields whose type is open are looked through first.
+
+    It is read again before it goes: structs do not check, and one row that cannot be
+    read would spoil every list it stands in.
+    """
     for field in open_fields:
         flaw = _flaw(cast(object, getattr(record, field)))
         if flaw is not None:
             raise InvalidInput(f"{what}.{field}{_shortened(flaw)}")
     try:
-        return _encoder.encode(record)
-    except (TypeError, ValueError, RecursionError) as error:
+        body = _encoder.encode(record)
+        _decoder(type(record))(body)
+    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
         raise InvalidInput(f"{what} cannot be stored: {error}") from None
+    return body
 
 
 def decoded(kind: type[_S], body: bytes, where: str) -> _S:
-    decoder = _decoders.get(kind) or _decoders.setdefault(kind, msgspec.json.Decoder(kind).decode)
     try:
-        return cast(_S, decoder(body))
+        return cast(_S, _decoder(kind)(body))
     except (msgspec.DecodeError, UnicodeError) as error:
         raise Damaged(f"{where}: a stored {kind.__name__} cannot be read: {error}") from error
+
+
+def _decoder(kind: type[msgspec.Struct]) -> Callable[[bytes], object]:
+    return _decoders.get(kind) or _decoders.setdefault(kind, msgspec.json.Decoder(kind).decode)
 
 
 def _shortened(flaw: str) -> str:

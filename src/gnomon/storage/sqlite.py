@@ -34,6 +34,7 @@ from gnomon.storage._url import split_settings
 __all__ = ["SQLiteStorage", "row_values"]
 
 _DURABILITY = {
+    "off": "what was acknowledged may be lost, and the file damaged, by a power cut (synchronous=off)",
     "full": "what was acknowledged survives a power cut (synchronous=full)",
     "normal": "what was acknowledged survives the end of the process, not a power cut (synchronous=normal)",
 }
@@ -106,7 +107,10 @@ class SQLiteTables(Rows):
         self._process = os.getpid()
         self._standing: Standing | None = None
         self._writer = Writer(self._connect, self._check_standing, self._disconnect)
-        self._readers = Readers(self._connect_for_reading) if path is not None else None
+        self._read_standing: Standing | None = None
+        self._readers = (
+            Readers(self._connect_for_reading, self._check_read_standing) if path is not None else None
+        )
         self.locks = locks_beside(path) if path is not None else None
         self._looking: asyncio.Task[None] | None = None
 
@@ -224,6 +228,8 @@ class SQLiteTables(Rows):
         if self._path is None:
             if self._client is None:
                 raise ConfigError("the connection of this store is gone")
+            self._client.row_factory = None  # rows are read by their places
+            self.durability = _durability_of(self._client)
             return self._client
         self._announce(self._path)
         connection = connected(
@@ -239,6 +245,7 @@ class SQLiteTables(Rows):
     def _connect_for_reading(self) -> sqlite3.Connection:
         assert self._path is not None
         self._announce(self._path)
+        self._read_standing = self._read_standing or Standing(self._path)
         return connected_for_reading(self._path, busy_s=self._busy_s)
 
     def _announce(self, path: Path) -> None:
@@ -249,12 +256,24 @@ class SQLiteTables(Rows):
         if self._standing is not None:
             self._standing.check()
 
+    def _check_read_standing(self) -> None:
+        if self._read_standing is not None:
+            self._read_standing.check_file()
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             message = f"{self.where} was opened by process {self._process}, of which this is a fork"
             raise StorageError(
                 message, hint="open the store after the fork alone, or start processes by 'spawn'"
             )
+
+
+def _durability_of(client: sqlite3.Connection) -> str:
+    """As the connection is set, whoever has set it."""
+    if not client.execute("PRAGMA database_list").fetchone()[2]:
+        return "everything is gone when the connection is closed"
+    (level,) = client.execute("PRAGMA synchronous").fetchone()
+    return _DURABILITY[("off", "normal", "full", "full")[level]]
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
