@@ -21,9 +21,6 @@ from gnomon.storage._rows import SCHEMA
 from schemas.expecting import expected, seen, seen_blobs
 from storing import child, event, ids, opened, sqlite_url
 
-RELEASED = Path(__file__).parent / "released"
-
-
 # A later release, as far as SQLite is concerned: one step more, and a version that says so.
 LATER = """
 import asyncio, sys

@@ -62,8 +62,9 @@ def fresh_place(store: str, folder: Path | None = None) -> str:
 def restored(store: str, version: int, folder: Path | None = None) -> str:
     """The URL of a store as that version has left it."""
     place, copy = fresh_place(store, folder), copier(store)
+    url = copy.address(place)  # first, since it starts the server, or skips the test here
     _in_a_thread(copy.restore(file_of(store, version).read_text("utf-8"), place))
-    return copy.address(place)
+    return url
 
 
 def old_urls(store: str, folder: Path | None = None) -> list[str]:

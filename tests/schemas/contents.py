@@ -76,6 +76,7 @@ async def _fill_pruned(store: RecordStorage) -> None:
     assert await store.prune("audit", at(1.5)) == 2
     await store.create_session(session("moved", minutes=11, status="closed", last_seq=13))
     await store.begin_log(events("moved", 11, 13))
+    await store.save_checkpoint(checkpoint("later view", "moved", 13, view_start=11))
 
 
 async def _fill_waiting(store: RecordStorage) -> None:

@@ -32,7 +32,9 @@ __all__ = ["Kept", "expected", "forget", "forgotten", "said", "seen", "seen_blob
 
 Kept: TypeAlias = SessionRecord | MemoryRecord | Checkpoint | LedgerEvent | AuditLog | Trace
 
-_TYPES = {kind.__name__: kind for kind in (SessionRecord, MemoryRecord, Checkpoint, LedgerEvent, AuditLog, Trace)}
+_TYPES = {
+    kind.__name__: kind for kind in (SessionRecord, MemoryRecord, Checkpoint, LedgerEvent, AuditLog, Trace)
+}
 _LATER = at(100_000)
 _NEVER = datetime(2900, 1, 1, tzinfo=UTC)
 """After a store was kept, whatever the clock of that machine said."""

@@ -1,6 +1,6 @@
 """Keeps a store as this version writes it, in a file beside this one.
 
-    python tests/schemas/keep.py dynamo
+    python tests/schemas/keep.py dynamo mongo
     python tests/schemas/keep.py expected     # what is in each of them
 
 What is there already stays: a version that was released is never kept anew.
@@ -55,7 +55,9 @@ def main(name: str) -> None:
     names = [*schemas.STORES, "expected"]
     if name not in names:
         sys.exit(f"there is no {name!r}; there are {', '.join(names)}")
-    path = schemas.FOLDER / f"expected-{SCHEMA}.jsonl" if name == "expected" else schemas.file_of(name, SCHEMA)
+    path = (
+        schemas.FOLDER / f"expected-{SCHEMA}.jsonl" if name == "expected" else schemas.file_of(name, SCHEMA)
+    )
     if path.exists():
         sys.exit(f"{path.name} is there: remove it, if version {SCHEMA} was never released")
     path.write_text(asyncio.run(expected() if name == "expected" else kept(name)), "utf-8")
@@ -63,7 +65,8 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["dynamo"]:  # its driver takes them from nowhere else
-        os.environ["AWS_ACCESS_KEY_ID"] = servers.DynamoServer.access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = servers.DynamoServer.secret_key
-    main(sys.argv[1] if len(sys.argv) == 2 else "")
+    # The driver of DynamoDB takes them from nowhere else.
+    os.environ["AWS_ACCESS_KEY_ID"] = servers.DynamoServer.access_key
+    os.environ["AWS_SECRET_ACCESS_KEY"] = servers.DynamoServer.secret_key
+    for each in sys.argv[1:] or [""]:
+        main(each)

@@ -66,7 +66,9 @@ class _Asked(monitoring.CommandListener):
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         if event.command_name == "createIndexes":
             asked = self._indexes.setdefault((event.database_name, event.command["createIndexes"]), {})
-            asked |= {each["name"]: {**each, "key": list(each["key"].items())} for each in event.command["indexes"]}
+            asked |= {
+                each["name"]: {**each, "key": list(each["key"].items())} for each in event.command["indexes"]
+            }
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
 

@@ -110,7 +110,9 @@ async def test_an_upgraded_store_is_built_like_a_new_one(store: str, version: in
 
 def test_every_version_of_every_store_has_its_file(version: int) -> None:
     """Whoever adds a version adds these: `keep.py` makes them."""
-    wanted = {schemas.file_of(store, version).name for store in schemas.STORES} | {f"expected-{version}.jsonl"}
+    wanted = {schemas.file_of(store, version).name for store in schemas.STORES} | {
+        f"expected-{version}.jsonl"
+    }
     assert wanted <= {path.name for path in schemas.FOLDER.iterdir()}
 
 

@@ -125,6 +125,7 @@ async def test_a_chain_whose_pruning_was_interrupted_is_copied_from_its_anchor_o
         rows = (await source.list_audit_logs("")).items
         await pruned.prune("audit", stored.at(2.5))
         anchor = (await pruned.list_audit_logs("")).items[-1]
+        await source._set_anchor(rows[-anchor.seq])
         await source._rows.write("default", audit_row(anchor), None)  # and then it was killed
         assert len((await source.list_audit_logs("")).items) == len(rows)
         await copy(source, target)
@@ -429,7 +430,8 @@ async def test_what_differs_in_the_target_is_named_and_not_written_over(what: st
             await copy(source, target)
         after = await everything(target)
         assert {key: after.get(key) for key in before} == before
-        assert "row" not in what.split() or after == before, "a session was begun that cannot be"
+        if ("session", "s") in before:
+            assert after == before, "a session was begun that cannot be"
         assert ("session", "s") in before or ("session", "s") not in after, "half a session is listed"
 
 

@@ -18,8 +18,8 @@ except ImportError:  # not on this system: a row that is renewed does it there
 
 __all__ = ["FileLocks", "locks_beside"]
 
-_LOOKS, _LOOK_S = 5, 0.01
-"""Who asks whether a name is held has it for a moment: so one try is not enough to be sure."""
+_TRIES, _PAUSE_S = 500, 0.01
+"""Who asks whether a name is held shares it for a moment, or longer when it is stopped just then."""
 
 _held: set[int] = set()
 
@@ -69,19 +69,22 @@ class FileLocks:
 
     async def _taken(self, path: Path) -> int | None:
         """The open file, locked; `None` when another has it."""
-        for _ in range(_LOOKS):
+        for _ in range(_TRIES):
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
-                taken = _take(path)
+                return _take(path)
+            except _LookedAt:
+                await asyncio.sleep(_PAUSE_S)
             except OSError as error:
                 raise refused(error, self._folder) from error
-            if taken is not None:
-                return taken
-            await asyncio.sleep(_LOOK_S)
         return None
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{sha256(name.encode()).hexdigest()[:32]}.lock"
+
+
+class _LookedAt(Exception):
+    """Nobody has the name; others just look whether somebody does."""
 
 
 def _take(path: Path) -> int | None:
@@ -90,6 +93,8 @@ def _take(path: Path) -> int | None:
         keep = False
         try:
             if not _locked(opened, alone=True):
+                if _locked(opened, alone=False):
+                    raise _LookedAt
                 return None
             # The one before may have removed the file between our opening and our locking it.
             with suppress(FileNotFoundError):

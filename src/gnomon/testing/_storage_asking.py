@@ -21,7 +21,6 @@ __all__ = [
     "ledger",
     "outcome",
     "refused",
-    "refused_or_same",
     "rows_of",
     "short",
     "together",
@@ -47,20 +46,6 @@ async def refused(what: str, call: Awaitable[object], *kinds: type[GnomonError])
         return found
     cause = found if isinstance(found, Exception) else None
     raise AssertionError(f"{what}: expected {wanted}, found {short(found)}") from cause
-
-
-async def refused_or_same(
-    what: str, call: Awaitable[object], expected: Callable[[], Awaitable[None]], *kinds: type[GnomonError]
-) -> bool:
-    """Whether the call was refused; where it was not, what `expected` checks must hold."""
-    __tracebackhide__ = True
-    found = await outcome(call)
-    if isinstance(found, kinds):
-        return True
-    if isinstance(found, Exception):
-        raise AssertionError(f"{what}: expected an answer or a refusal, found {found!r}") from found
-    await expected()
-    return False
 
 
 async def outcome(call: Awaitable[object]) -> object:
