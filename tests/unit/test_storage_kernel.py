@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gnomon import registry
-from gnomon.errors import InvalidInput, StorageError
+from gnomon.errors import Damaged, InvalidInput, StorageError
 from gnomon.storage import _owners
 from gnomon.storage._keys import cursor
 from gnomon.storage.memory import MemoryStorage
@@ -273,3 +274,13 @@ async def test_a_store_says_of_your_connection_what_is_true_of_it(
         await storage.create_session(session("a"))
         assert await storage.get_session("a") == session("a")
     client.close()
+
+
+async def test_a_blob_whose_bytes_have_changed_is_damaged() -> None:
+    async with MemoryStorage() as storage:
+        digest = await storage.put_blob(b"what was stored")
+        rows = storage._rows.rows
+        row = rows._rows["default", "blobs", digest]
+        rows._rows["default", "blobs", digest] = msgspec.structs.replace(row, body=b"what was st0red")
+        with pytest.raises(Damaged, match=f"blob {digest[:12]}"):
+            await storage.get_blob(digest)

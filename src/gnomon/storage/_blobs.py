@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from time import time_ns
 
-from gnomon.errors import InvalidInput
+from gnomon.errors import Damaged, InvalidInput
 from gnomon.storage._keys import joined, time_key
 from gnomon.storage._part import Part, moved
 from gnomon.storage._rows import Found, Place, Row, Span
@@ -46,7 +46,11 @@ class Blobs(Part):
 
     async def get_blob(self, digest: str) -> bytes | None:
         found = await self._rows.get(self._tenant, "blobs", checked_name("the digest", digest))
-        return None if found is None else found.body
+        if found is None:
+            return None
+        if sha256(found.body).hexdigest() != digest:
+            raise Damaged(f"{self._rows.where}: blob {digest[:12]}… is not what was once stored")
+        return found.body
 
     async def sweep_blobs(self, keep: AbstractSet[str], older_than: datetime) -> int:
         below = time_key(checked_time("older_than", older_than))
