@@ -28,6 +28,7 @@ from reference_store import Plants, Reference, Tables, World
 
 from gnomon.contracts.storage import Storage
 from gnomon.testing import Contract, StorageContract
+from gnomon.testing._storage_moving import StorageMoving
 from gnomon.testing._storage_records import session
 from gnomon.testing._storage_values import EXECUTED, LIVE_PICKLES
 from gnomon.types.records import AuditLog
@@ -151,7 +152,9 @@ def test_a_store_in_a_file_passes_what_needs_other_processes(check: str, tmp_pat
 
 def test_every_check_has_a_fault_that_it_finds() -> None:
     found = {check for bugs in (*BUGS, files) for check in bugs.PLANTS}
-    assert found == set(CHECKS) - {"test_no_check_is_overridden"}
+    # Those of moving have a file of their own.
+    moving = {name for name in vars(StorageMoving) if name.startswith("test_")}
+    assert found | moving == set(CHECKS) - {"test_no_check_is_overridden"}
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,11 @@ class Rows(ABC):
 
     @abstractmethod
     async def cut(self, tenant: str, session_id: str, through: int | None) -> int:
-        """Remove the groups whose `last` is at most `through`, or all; how many events that were."""
+        """Remove the groups whose `last` is at most `through`, or all; how many events that were.
+
+        After all are gone the log may begin anew, or go on at its number: the layer above never asks
+        for the last group but to forget the whole log.
+        """
 
     @abstractmethod
     async def version(self) -> int:

@@ -7,6 +7,7 @@ from gnomon.testing._storage_blobs import StorageBlobs
 from gnomon.testing._storage_content import StorageContent
 from gnomon.testing._storage_faults import StorageFaults
 from gnomon.testing._storage_ledger import StorageLedger
+from gnomon.testing._storage_moving import StorageMoving
 from gnomon.testing._storage_names import StorageNames
 from gnomon.testing._storage_paging import StoragePaging
 from gnomon.testing._storage_processes import StorageProcesses
@@ -30,6 +31,7 @@ class StorageContract(
     StorageAudit,
     StorageRetention,
     StorageBlobs,
+    StorageMoving,
     StorageWatching,
     StorageFaults,
     StorageProcesses,

@@ -156,7 +156,7 @@ async def lines_of(file: BinaryIO) -> AsyncGenerator[Numbered, None]:
                 yield Numbered(number, entry)
             check.update(line)
     if end is None:
-        hint = "it was cut off; what is whole of it can be had by exporting again"
+        hint = "it was cut off: export again, or fetch the whole file"
         raise InvalidInput(f"the archive ends after line {number} without its last line", hint=hint)
 
 
