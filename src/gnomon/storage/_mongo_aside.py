@@ -20,7 +20,10 @@ from gnomon.storage._rows import Lost
 __all__ = ["PIECE_BYTES", "Aside"]
 
 PIECE_BYTES = 4_000_000
-"""Also the largest body that is not put aside: small enough to be sent in time over a slow line."""
+"""Also the largest body that is not put aside: small enough to be sent in time over a slow line.
+
+It belongs to the stored format: by it a reader knows how many pieces there are.
+"""
 
 _GRACE_S = 86_400
 """No write takes a day: what nobody names by then will not be named."""

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from gnomon.storage._postgres_link import Connection
 from gnomon.storage._postgres_tables import Statements
-from gnomon.storage._rows import SCHEMA
+from gnomon.storage._rows import FIRST_INDEXES, SCHEMA
 
 __all__ = ["MIGRATIONS", "migrated"]
-
-# Spelt out: a step that was released stays as it is, whatever indexes come later.
-_FIRST_TABLES: Mapping[str, tuple[str, ...]] = {
-    "sessions": ("all", "agent", "user", "due", "wake", "touched"),
-    "memory": ("all", "agent", "user", "session", "touched"),
-    "audit": ("session",),
-    "heads": (),
-    "traces": ("session", "touched"),
-    "checkpoints": ("session",),
-    "blobs": ("touched",),
-    "tenants": ("all",),
-    "owners": (),
-}
 
 _TEXT = 'text COLLATE "C"'
 """Keys compare by their bytes, whatever language the database is set to."""
@@ -42,7 +29,7 @@ def _table(schema: str, kind: str, indexes: tuple[str, ...]) -> list[str]:
 
 
 def _first(schema: str) -> list[str]:
-    tables = [statement for kind, names in _FIRST_TABLES.items() for statement in _table(schema, kind, names)]
+    tables = [statement for kind, names in FIRST_INDEXES.items() for statement in _table(schema, kind, names)]
     events = (
         f"CREATE TABLE {schema}.events (tenant {_TEXT} NOT NULL, session {_TEXT} NOT NULL, "
         "first bigint NOT NULL, last bigint NOT NULL, body bytea NOT NULL, "

@@ -17,6 +17,7 @@ import msgspec
 from gnomon.storage._bells import Bell, Bells
 
 __all__ = [
+    "FIRST_INDEXES",
     "INDEXES",
     "READ_BYTES",
     "SCHEMA",
@@ -36,7 +37,7 @@ SCHEMA = 1
 READ_BYTES = 4_000_000
 """A read of a log ends after about so much, however many groups were asked for."""
 
-INDEXES: Mapping[str, tuple[str, ...]] = {
+FIRST_INDEXES: Mapping[str, tuple[str, ...]] = {
     "sessions": ("all", "agent", "user", "due", "wake", "touched"),
     "memory": ("all", "agent", "user", "session", "touched"),
     "audit": ("session",),
@@ -47,6 +48,9 @@ INDEXES: Mapping[str, tuple[str, ...]] = {
     "tenants": ("all",),
     "owners": (),
 }
+"""The kinds of rows and their indexes in schema 1, as the first migration makes them: never changed."""
+
+INDEXES = FIRST_INDEXES
 """Every kind of row, and the indexes by which it is found."""
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 
 from gnomon.errors import Damaged
-from gnomon.storage._rows import INDEXES, SCHEMA
+from gnomon.storage._rows import FIRST_INDEXES, SCHEMA
 
 __all__ = ["MIGRATIONS", "found_version", "migrated"]
 
@@ -29,8 +28,8 @@ def _table(kind: str, indexes: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _first(indexes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    tables = [statement for kind, names in indexes.items() for statement in _table(kind, names)]
+def _first() -> tuple[str, ...]:
+    tables = [statement for kind, names in FIRST_INDEXES.items() for statement in _table(kind, names)]
     events = (
         "CREATE TABLE events (tenant TEXT NOT NULL, session TEXT NOT NULL, first INTEGER NOT NULL, "
         "last INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (tenant, session, first))"
@@ -38,7 +37,7 @@ def _first(indexes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     return (*tables, events, f"PRAGMA application_id = {_APPLICATION}")
 
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_first(INDEXES),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_first(),)
 """Step n brings a file from version n to n + 1; a step that was released is never changed."""
 
 

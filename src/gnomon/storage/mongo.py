@@ -26,7 +26,7 @@ from gnomon.storage._mongo_aside import Aside
 from gnomon.storage._mongo_link import Doc, Link
 from gnomon.storage._mongo_log import HEADS, Logs
 from gnomon.storage._records import RecordStorage
-from gnomon.storage._rows import INDEXES, Found, Group, Lost, Row, Rows, Span
+from gnomon.storage._rows import FIRST_INDEXES, INDEXES, Found, Group, Lost, Row, Rows, Span
 from gnomon.storage._steady import PATIENCE_S
 
 __all__ = ["MIGRATIONS", "MongoStorage"]
@@ -218,7 +218,7 @@ def _as_seen(key: str, expect: int | None, seen: Doc) -> Doc:
 
 
 async def _first_indexes(link: Link) -> None:
-    for kind, indexes in INDEXES.items():
+    for kind, indexes in FIRST_INDEXES.items():
         if indexes:
             models = [IndexModel([(index, 1)], name=index, sparse=True) for index in indexes]
             await link.ask(link.collection(kind).create_indexes(models), _INDEXING_S)

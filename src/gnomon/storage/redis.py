@@ -36,7 +36,10 @@ __all__ = ["MIGRATIONS", "RedisStorage"]
 Durability: TypeAlias = Literal["full", "relaxed"]
 
 MIGRATIONS: tuple[str, ...] = ("-- rows, indexes and logs come with their first key",)
-"""What a script does to the keys that are there, to bring them to the next schema; one for each."""
+"""What a script does to the keys that are there, to bring them to the next schema; one for each.
+
+Redis takes nothing back: a step that fails half-way is run again from its start, and must bear that.
+"""
 
 TIMEOUT_S = 5.0
 CONNECTIONS = 32
