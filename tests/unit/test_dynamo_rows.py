@@ -198,6 +198,35 @@ async def test_one_of_many_appends_at_one_tail_is_done(size: int) -> None:
         assert (await pieces(rows), await waste(rows)) == (2 if size == LARGE else 0, 0)
 
 
+async def test_what_is_appended_while_a_log_is_removed_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first event of all, which comes between the look at the tail and the removal."""
+    async with opened() as rows:
+        tail_of = rows._logs._tail
+
+        async def tail_and_append(tenant: str, session_id: str) -> int:
+            monkeypatch.setattr(rows._logs, "_tail", tail_of)
+            tail = await tail_of(tenant, session_id)
+            assert await rows.append(TENANT, "s", Group(tail + 1, tail + 1, b"x"))
+            return tail
+
+        for before in (0, 3):
+            for seq in range(1, before + 1):
+                assert await rows.append(TENANT, "s", Group(seq, seq, b"x"))
+            monkeypatch.setattr(rows._logs, "_tail", tail_and_append)
+            assert await rows.cut(TENANT, "s", None) == before + 1
+            assert await items(rows) == []
+
+
+async def test_a_writer_that_comes_late_collides_though_its_place_was_pruned() -> None:
+    async with opened() as rows:
+        for seq in range(1, 6):
+            assert await rows.append(TENANT, "s", Group(seq, seq, b"x"))
+        assert await rows.cut(TENANT, "s", 4) == 4
+        for first in (1, 3, 5, 7):
+            assert not await rows.append(TENANT, "s", Group(first, first, b"late"))
+        assert await rows.read(TENANT, "s", 0, 10) == [Group(5, 5, b"x")]
+
+
 async def test_a_log_with_a_gap_is_damaged() -> None:
     async with opened() as rows:
         for seq in range(1, 4):

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,6 +235,16 @@ async def test_a_database_that_does_not_exist_is_named(url: str) -> None:
             await storage.migrate()
 
 
+async def test_a_server_that_repeats_the_password_is_not_quoted(tmp_path: Path) -> None:
+    without_auth = tmp_path / "more.conf"
+    without_auth.write_text('rename-command AUTH ""\n')
+    with servers.redis(include=str(without_auth)) as server:
+        async with RedisStorage(server.url.replace("://", f"://user:{SECRET}@")) as storage:
+            with pytest.raises(StorageError, match="unknown command 'AUTH'") as refused:
+                await storage.migrate()
+    _shows_no_secret(refused.value)
+
+
 async def test_what_is_not_redis_is_told_at_once() -> None:
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -353,6 +364,20 @@ async def test_a_blob_of_thirty_megabytes_comes_back(url: str) -> None:
     async with opened(url) as storage:
         content = bytes(range(256)) * 120_000
         assert await storage.get_blob(await storage.put_blob(content)) == content
+
+
+async def test_a_read_takes_few_groups_at_a_time_however_small_the_first_are(url: str) -> None:
+    """Redis copies all that it is asked for, and does nothing else: small ones may have large ones behind."""
+    async with opened(url) as storage, by_hand(url) as client:
+        rows = storage._rows.rows
+        for seq in range(1, 101):
+            assert await rows.append("t", "s", Group(seq, seq, b"x"))
+        async with client.monitor() as monitor:
+            assert len(await rows.read("t", "s", 0, 1_000)) == 100
+            heard: list[str] = []
+            while sum(line.startswith("XRANGE") for line in heard) < 100 // 8:
+                heard.append((await monitor.next_command())["command"])
+        assert max(int(line.split()[-1]) for line in heard if line.startswith("XRANGE")) == 8
 
 
 async def test_a_log_that_was_cut_to_nothing_keeps_its_tail(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 import uuid
 from collections.abc import AsyncGenerator
@@ -425,6 +426,26 @@ async def test_what_a_crash_left_aside_is_swept_after_a_day_and_nothing_else() -
         assert found is not None
         assert [found.body[:1], (await rows.read("t", "s", 0, 1))[0].body[:1]] == [b"1", b"2"]
         assert await rows._link.collection("aside").find_one({"at": 0}) is None  # not looked at again at once
+
+
+@pytest.mark.usefixtures("_small_pieces")
+async def test_how_long_something_lies_aside_is_counted_by_the_servers_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine whose own clock is wrong would else lose what it is just writing, or sweep others'."""
+    async with opened() as rows:
+        now_s = await rows._link.now_s()
+        await rows._aside.put("t", "blobs", joined("t", "gone"), b"1" * LARGE)
+        entry = await rows._link.collection("aside").find_one({})
+        assert entry is not None
+        assert 0 <= entry["at"] - now_s < 60
+        monkeypatch.setattr(rows._link, "now_s", _tomorrow)
+        await rows.migrate()
+        assert await count(rows, "pieces") == 0
+
+
+async def _tomorrow() -> int:
+    return int(time.time()) + 2 * 86_400
 
 
 async def test_more_than_a_document_holds_comes_back_and_a_read_ends_in_time() -> None:

@@ -16,7 +16,7 @@ import servers
 from gnomon.errors import AccessDenied, Conflict, StorageError, StorageFull, Unavailable
 from gnomon.storage import _mongo_aside
 from gnomon.storage.mongo import MongoStorage
-from gnomon.types.records import LedgerEvent, utc_now
+from gnomon.types.records import Checkpoint, LedgerEvent, MemoryRecord, utc_now
 from mongo_relay import Fault, Relay
 
 NOT_PRIMARY = {"ok": 0, "code": 10107, "codeName": "NotWritablePrimary", "errmsg": "not primary"}
@@ -61,6 +61,33 @@ async def test_the_first_append_that_broke_is_in_the_log_once(fault: Fault) -> N
         relay.spoil("insert gnomon_logs", fault)
         await storage.append_event(event(1, "new"))
         assert await sequence(storage, "new") == [1]
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("update gnomon_logs", Relay.LOSE_ANSWER),
+        ("update gnomon_checkpoints", Relay.CUT),
+        ("update gnomon_checkpoints", Relay.LOSE_ANSWER),
+    ],
+)
+async def test_an_append_that_broke_has_its_checkpoint_with_it(command: str, fault: Fault) -> None:
+    async with relayed() as (storage, relay):
+        relay.spoil(command, fault)
+        checkpoint = Checkpoint(id="c", session_id="s", seq=2, created_at=utc_now())
+        await storage.append_events([event(2)], checkpoint=checkpoint)
+        assert await sequence(storage) == [1, 2]
+        assert await storage.get_latest_checkpoint("s") == checkpoint
+
+
+@pytest.mark.parametrize("fault", [Relay.CUT, Relay.LOSE_ANSWER])
+async def test_a_deletion_that_broke_says_that_there_was_one(fault: Fault) -> None:
+    async with relayed() as (storage, relay):
+        now = utc_now()
+        await storage.put_memory(MemoryRecord(id="m", key="k", value=1, created_at=now, updated_at=now))
+        relay.spoil("delete gnomon_memory", fault)
+        assert await storage.delete_memory("m")
+        assert not await storage.delete_memory("m")
 
 
 async def test_an_append_that_broke_and_was_beaten_by_another_is_a_conflict() -> None:

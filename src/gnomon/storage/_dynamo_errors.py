@@ -38,10 +38,10 @@ from botocore.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
 )
 from botocore.parsers import ResponseParserError  # pyright: ignore[reportMissingTypeStubs]
 
-from gnomon.errors import AccessDenied, ConfigError, StorageError, StorageFull, WrongSchema
+from gnomon.errors import AccessDenied, ConfigError, InvalidInput, StorageError, StorageFull, WrongSchema
 from gnomon.storage._rows import Lost
 
-__all__ = ["DRIVER_ERRORS", "Busy", "Invalid", "NoTable", "Refused", "TableExists", "translated"]
+__all__ = ["DRIVER_ERRORS", "Busy", "Refused", "TableExists", "translated"]
 
 DRIVER_ERRORS = (BotoCoreError, ClientError, ResponseParserError, OSError, TimeoutError)
 
@@ -62,6 +62,8 @@ _REFUSED_KEYS = frozenset(
         "UnrecognizedClientException",
     }
 )
+_ALLOWED_BY = {"TransactWriteItems": "dynamodb:PutItem and dynamodb:DeleteItem"}
+"""What has no permission of its own."""
 _NOT_ALLOWED = frozenset({"AccessDenied", "AccessDeniedException", "KMSAccessDeniedException"})
 _NOT_NOW = frozenset(
     {
@@ -117,14 +119,6 @@ class TableExists(Exception):
     """The table is there already, or somebody makes it in this moment."""
 
 
-class NoTable(WrongSchema):
-    """There is no such table; to a user it is just a store without tables."""
-
-
-class Invalid(StorageError):
-    """What was asked makes no sense to the service, such as a key that the table does not have."""
-
-
 def translated(error: Exception, where: str) -> Exception:
     """The error to raise instead; one of the classes above is for the layer just above the driver."""
     if isinstance(error, ClientError):
@@ -155,20 +149,21 @@ def _answered(error: ClientError, where: str) -> Exception:
         return _denied(code, operation, where)
     if code == "ResourceNotFoundException":
         hint = "call migrate() on the store, or run: gnomon db migrate; or mend the name or the region"
-        return NoTable(f"{where}: there is no such table", hint=hint)
+        return WrongSchema(f"{where}: there is no such table", hint=hint)
     if code in ("ResourceInUseException", "TableAlreadyExistsException"):
         return TableExists(code)
     if code == "ItemCollectionSizeLimitExceededException":
         return StorageFull(f"{where}: the table has no room for more under this key")
     if _status(answer) >= 500 or code in ("RequestTimeout", "RequestTimeoutException"):
         return Lost(f"{operation} was answered with {code}")
-    kind = Invalid if code == "ValidationException" else StorageError
+    kind = InvalidInput if code == "ValidationException" else StorageError
     return kind(f"{where}: {operation} was refused with {code}: {_message(answer)}")
 
 
 def _denied(code: str, operation: str, where: str) -> AccessDenied:
     if code in _NOT_ALLOWED:
-        hint = f"allow dynamodb:{operation} on this table to the user or role that runs this"
+        needed = _ALLOWED_BY.get(operation, f"dynamodb:{operation}")
+        hint = f"allow {needed} on this table to the user or role that runs this"
         return AccessDenied(f"{where}: dynamodb:{operation} is not allowed ({code})", hint=hint)
     hint = "look at the access key, its session token, the region, and this machine's clock"
     return AccessDenied(f"{where}: the AWS credentials were not accepted ({code})", hint=hint)

@@ -42,6 +42,8 @@ __all__ = [
     "sort_key",
     "span_bounds",
     "unpacked_places",
+    "Tail",
+    "tail_key",
 ]
 
 # No name of a tenant is empty, so that these are nobody's.
@@ -105,6 +107,12 @@ class Head(msgspec.Struct, frozen=True):
         return _large(self.pieces)
 
 
+class Tail(msgspec.Struct, frozen=True):
+    """The item of a log's end."""
+
+    last_seq: int
+
+
 # --- what is packed --------------------------------------------------------------
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -159,6 +167,11 @@ def log_partition(tenant: str, session_id: str) -> str:
 
 def group_key(pk: str, first: int) -> Key:
     return Key(pk, number_key(first))
+
+
+def tail_key(tenant: str, session_id: str) -> Key:
+    # Not among the groups: a query for them must not find it.
+    return Key(partition(tenant, "t", session_id), "tail")
 
 
 def piece_key(tenant: str, large: Large, number: int) -> Key:

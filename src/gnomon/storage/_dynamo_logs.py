@@ -1,4 +1,9 @@
-"""The logs: a group is an item under its first number, so that two appends at one tail collide."""
+"""The logs: a group is an item under its first number, and the log's tail is an item of its own.
+
+An append moves the tail and adds the group in one transaction, so that it holds only at the
+tail that its writer saw. A condition on the group alone would not do: what a late writer should
+collide with may have been pruned meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,9 @@ from itertools import pairwise
 
 from gnomon.errors import Damaged
 from gnomon.storage._dynamo_bodies import INLINE_BYTES, Bodies
-from gnomon.storage._dynamo_items import Head, Large, group_key, log_partition, packed
-from gnomon.storage._dynamo_table import Action, Delete, Item, Put, Table
+from gnomon.storage._dynamo_items import Head, Large, Tail, group_key, log_partition, packed, tail_key
+from gnomon.storage._dynamo_sharing import Sharing
+from gnomon.storage._dynamo_table import Action, Delete, Item, Key, Put, Table
 from gnomon.storage._keys import number_key
 from gnomon.storage._rows import READ_BYTES, Group, Lost
 
@@ -25,23 +31,27 @@ class Logs:
     def __init__(self, table: Table, bodies: Bodies) -> None:
         self._table = table
         self._bodies = bodies
+        self._reads: Sharing[list[Group]] = Sharing()
 
     async def append(self, tenant: str, session_id: str, group: Group) -> bool:
-        """Look at the tail, then write: whoever else saw this tail writes under the same key."""
-        pk = log_partition(tenant, session_id)
-        if await self._tail(pk) != group.first - 1:
-            return False
+        pk, tail = log_partition(tenant, session_id), _moved(tail_key(tenant, session_id), group)
         if len(group.body) <= INLINE_BYTES:
-            return not await self._table.commit([_added(pk, group, group.body)])
+            return not await self._table.commit([tail, _added(pk, group, group.body)])
+        if await self._tail(tenant, session_id) != group.first - 1:
+            return False  # before its body is sent
         large = await self._bodies.put(tenant, group.body)
-        refused = await self._table.commit([_added(pk, group, large), self._bodies.keeping(large)])
-        if 0 in refused:
+        refused = await self._table.commit([tail, _added(pk, group, large), self._bodies.keeping(large)])
+        if refused & {0, 1}:
             await self._bodies.drop(tenant, large)
         elif refused:
             raise Lost("the body was swept before it was used")
         return not refused
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
+        asked = (tenant, session_id, after_seq, limit)
+        return [*await self._reads.ask(asked, lambda: self._read_gapless(*asked))]
+
+    async def _read_gapless(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
         pk = log_partition(tenant, session_id)
         for _ in range(_READ_TRIES):
             heads = await self._heads(pk, after_seq, limit)
@@ -53,6 +63,18 @@ class Logs:
         raise Damaged(f"{self._table.where}: the log of session {session_id!r} has a gap after {after_seq}")
 
     async def cut(self, tenant: str, session_id: str, through: int | None) -> int:
+        if through is not None:
+            return await self._cut(tenant, session_id, through)
+        removed, is_gone = 0, False
+        while not is_gone:  # what is appended meanwhile goes too; only then may the log begin anew
+            tail = await self._tail(tenant, session_id)
+            more = await self._cut(tenant, session_id, None)
+            end = Delete(tail_key(tenant, session_id), "last_seq = :tail", {":tail": tail})
+            is_gone = more == 0 if tail == 0 else not await self._table.commit([end])
+            removed += more
+        return removed
+
+    async def _cut(self, tenant: str, session_id: str, through: int | None) -> int:
         """Oldest first and each batch at once, so that whatever stops it leaves a log without a gap."""
         pk = log_partition(tenant, session_id)
         removed = 0
@@ -65,9 +87,9 @@ class Logs:
             removed += sum(head.last_seq - head.first + 1 for head in heads)
         return removed
 
-    async def _tail(self, pk: str) -> int:
-        found, _ = await self._table.query(pk, descending=True, limit=1, names="sk, last_seq")
-        return self._table.read(Head, found[0]).last_seq if found else 0
+    async def _tail(self, tenant: str, session_id: str) -> int:
+        found = await self._table.get(tail_key(tenant, session_id))
+        return self._table.read(Tail, found).last_seq if found is not None else 0
 
     async def _heads(self, pk: str, after_seq: int, limit: int) -> list[Head]:
         """The groups to read. The first may have begun earlier, and then is found from the other side."""
@@ -122,6 +144,14 @@ class Logs:
 
     def _read(self, found: list[Item]) -> list[Head]:
         return [self._table.read(Head, item) for item in found]
+
+
+def _moved(key: Key, group: Group) -> Put:
+    """The tail, from before the group to its end; a log that begins has none yet."""
+    item = {**key.item, "last_seq": group.last}
+    if group.first == 1:
+        return Put(item, "attribute_not_exists(pk)")
+    return Put(item, "last_seq = :before", {":before": group.first - 1})
 
 
 def _added(pk: str, group: Group, body: bytes | Large) -> Put:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import TypeAlias, cast
 
-from gnomon.errors import StorageError, WrongSchema
-from gnomon.storage._dynamo_errors import Invalid, NoTable, TableExists
+from gnomon.errors import InvalidInput, StorageError, WrongSchema
+from gnomon.storage._dynamo_errors import TableExists
 from gnomon.storage._dynamo_items import SCHEMA_KEY
 from gnomon.storage._dynamo_table import Put, Table
 
@@ -23,9 +23,9 @@ _KEYS = {("pk", "HASH", "S"), ("sk", "RANGE", "S")}
 async def version(table: Table) -> int:
     try:
         found = await table.get(SCHEMA_KEY)
-    except NoTable:
+    except WrongSchema:
         return 0
-    except Invalid as error:
+    except InvalidInput as error:
         raise _another(table) from error
     number = found.get("schema_version", 0) if found is not None else 0
     return number if isinstance(number, int) else 0
@@ -50,7 +50,7 @@ async def _note(table: Table, number: int) -> None:
         try:
             await table.commit([noted])
             return
-        except NoTable:  # who answers may not have heard yet of a table that was just made
+        except WrongSchema:  # who answers may not have heard yet of a table that was just made
             await waiting.pause("not there")
 
 
@@ -95,7 +95,7 @@ async def _status(table: Table) -> str:
     """Whether the table can be used; one with other keys is somebody else's. Empty when there is none."""
     try:
         answer = await table.call("describe_table", {"TableName": table.name})
-    except NoTable:
+    except WrongSchema:
         return ""
     described = cast("Mapping[str, object]", answer.get("Table", {}))
     if _keys(described) != _KEYS:

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar, cast
 
 import msgspec
 
-from gnomon.errors import Damaged, StorageError
+from gnomon.errors import Damaged, GnomonError, StorageError
 from gnomon.storage._dynamo_errors import DRIVER_ERRORS, Busy, Refused, translated
 from gnomon.storage._rows import Lost
 
@@ -175,7 +175,7 @@ class Table:
         except DRIVER_ERRORS as error:
             made = translated(error, self.where)
             # What the service says of a signature stays out of the trace too.
-            raise made from (None if isinstance(made, StorageError | Refused) else error)
+            raise made from (None if isinstance(made, GnomonError | Refused) else error)
 
     async def _connected(self) -> object:
         async with self._connecting:

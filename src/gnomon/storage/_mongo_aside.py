@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from secrets import token_hex
-from time import time
 
 from gnomon.errors import StorageError
 from gnomon.storage._keys import joined, number_key, past
@@ -49,7 +48,7 @@ class Aside:
             "a": name,
             "of": collection,
             "by": key,
-            "at": int(time()),
+            "at": await self._link.now_s(),
         }
         await self._link.ask(self._list.insert_one(entry))
         for number, start in enumerate(range(0, len(body), PIECE_BYTES)):
@@ -83,11 +82,12 @@ class Aside:
 
     async def sweep(self, is_named: Callable[[Doc], Awaitable[bool]]) -> int:
         """Remove what no document names and is a day old, of those that were not looked at for longest."""
-        old = self._list.find({"at": {"$lt": int(time()) - _GRACE_S}}).sort("at", 1).limit(_SWEPT)
+        now_s = await self._link.now_s()
+        old = self._list.find({"at": {"$lt": now_s - _GRACE_S}}).sort("at", 1).limit(_SWEPT)
         removed = 0
         for entry in await self._link.ask(old.to_list()):
             if await is_named(entry):
-                looked = {"$set": {"at": int(time())}}
+                looked = {"$set": {"at": now_s}}
                 await self._link.ask(self._list.update_one({"_id": entry["_id"]}, looked))
             else:
                 await self.drop(entry["t"], entry)

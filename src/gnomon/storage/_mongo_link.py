@@ -12,10 +12,12 @@ import re
 import warnings
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import UTC
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote_plus, urlsplit
 
 import pymongo
+from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import (
@@ -136,6 +138,12 @@ class Link:
             raise StorageError(
                 f"mongo store {self.where} belongs to another event loop", hint=hint
             ) from error
+
+    async def now_s(self) -> int:
+        """The server's time, in seconds: the clocks of those who use it may differ by any amount."""
+        plain: CodecOptions[Doc] = CodecOptions()  # a client that was given may have times of its own kind
+        answer = await self.ask(self._database.command("hello", codec_options=plain))
+        return int(answer["localTime"].replace(tzinfo=UTC).timestamp())
 
     async def close(self) -> None:
         self._is_closed = True

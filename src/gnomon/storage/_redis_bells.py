@@ -92,10 +92,10 @@ class Ear:
             await connection.connect()
         if not self._watched:
             return
+        self._connection = connection  # first: who begins to watch while this is sent says so itself
         await connection.send_packed_command(
             connection.pack_commands([(b"SUBSCRIBE", *self._watched)]), check_health=False
         )
-        self._connection = connection
         while True:
             self._heard(await connection.read_response(timeout=math.inf, push_request=True))
 

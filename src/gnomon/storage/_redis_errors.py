@@ -11,7 +11,7 @@ from redis import exceptions as told
 from gnomon.errors import AccessDenied, StorageError, StorageFull
 from gnomon.storage._rows import Lost
 
-__all__ = ["BROKEN", "NotKnown", "translated"]
+__all__ = ["BROKEN", "NotKnown", "cause", "translated"]
 
 BROKEN = (told.RedisError, OSError, ValueError)
 """What the driver raises: a reply that is no Redis's makes it raise a `ValueError`."""
@@ -22,6 +22,9 @@ _AWAY = frozenset(
 )
 """What a server says that is busy, or is not the one that writes now: nothing was done, and it may pass."""
 
+_QUOTING = " with args beginning with"
+"""What follows may be a password: a server that has no AUTH says what it was given."""
+
 _WITHIN = re.compile(r"^Error running script .*: -([A-Z]+) ")
 
 
@@ -30,7 +33,7 @@ class NotKnown(Exception):
 
 
 def translated(error: Exception, where: str) -> Exception:
-    text = str(error)
+    text = str(error).partition(_QUOTING)[0].rstrip(",")
     code = _code(error, text)
     if isinstance(error, told.AuthenticationError | told.AuthorizationError):
         hint = "check the user and the password in the URL"
@@ -47,6 +50,11 @@ def translated(error: Exception, where: str) -> Exception:
     if isinstance(error, told.ResponseError):
         return _refused(where, text)
     return _broken(error, where, text)
+
+
+def cause(error: Exception) -> Exception | None:
+    """What may be shown as the reason of the error that is raised instead."""
+    return None if _QUOTING in str(error) else error
 
 
 def _code(error: Exception, text: str) -> str:

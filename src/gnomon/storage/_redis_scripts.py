@@ -100,11 +100,11 @@ redis.pcall('PUBLISH', KEYS[1], ARGV[5])
 return 1
 """)
 
+# A few entries at a time, since Redis copies all that it is asked for before their size is known.
 READ = Script(r"""
-local reply, size, start, step = {}, 0, ARGV[1], 16
-local left = tonumber(ARGV[2])
+local reply, size, start, left = {}, 0, ARGV[1], tonumber(ARGV[2])
 while left > 0 do
-  local count = math.min(left, step)
+  local count = math.min(left, 8)
   local entries = redis.call('XRANGE', KEYS[1], start, '+', 'COUNT', count)
   for _, entry in ipairs(entries) do
     reply[#reply + 1] = entry[1]
@@ -114,7 +114,7 @@ while left > 0 do
     if size >= tonumber(ARGV[3]) then return reply end
   end
   if #entries < count then return reply end
-  left, step = left - count, step * 2
+  left = left - count
   start = '(' .. entries[#entries][1]
 end
 return reply

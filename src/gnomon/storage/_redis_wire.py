@@ -17,7 +17,7 @@ from redis import exceptions as told
 
 from gnomon.errors import StorageError
 from gnomon.storage._redis_checks import QUESTIONS, Reply, Trust, Word
-from gnomon.storage._redis_errors import BROKEN, NotKnown, translated
+from gnomon.storage._redis_errors import BROKEN, NotKnown, cause, translated
 from gnomon.storage._redis_scripts import Script
 from gnomon.storage._rows import Lost
 
@@ -84,7 +84,7 @@ class Wire:
             self._check_open()
             raise Lost(f"no answer within {limit_s:.3g} s") from None
         except BROKEN as error:
-            raise translated(error, self._trust.where) from error
+            raise translated(error, self._trust.where) from cause(error)
         finally:
             del self._running[limit]
             ended.set()

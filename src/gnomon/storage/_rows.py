@@ -125,6 +125,8 @@ class Rows(ABC):
     """
 
     name: ClassVar[str]
+    is_of_one_loop: ClassVar[bool] = False
+    """Whether its connections work only in the event loop in which they were made."""
     poll_s: ClassVar[float] = 1.0
     """How long a reader that waits trusts the bell alone, before it looks again by itself."""
 

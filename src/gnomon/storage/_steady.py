@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from time import monotonic
 from typing import TypeVar
 
@@ -60,6 +60,7 @@ class Steady:
         self._patience_s = patience_s
         self._is_ready = False
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def where(self) -> str:
@@ -88,19 +89,28 @@ class Steady:
 
     async def delete(self, tenant: str, kind: str, id: str, expect: int | None = None) -> bool:
         await self._ready()
-        return await self._repeated(lambda: self.rows.delete(tenant, kind, id, expect))
+        tries = self._tries()
+        while True:
+            try:
+                if await self.rows.delete(tenant, kind, id, expect):
+                    return True
+                # What is gone after a break was most likely removed by the try that broke.
+                return tries.broke and await self.rows.get(tenant, kind, id) is None
+            except Lost as lost:
+                await tries.again(lost)
 
     # --- logs
 
     async def append(self, tenant: str, session_id: str, group: Group, row: Row | None = None) -> bool:
-        if not self._is_ready or self._is_closed:
+        self._check_open()
+        if not self._is_ready:
             await self._ready()
         tries: _Tries | None = None
         while True:
             try:
                 done = await self._appended(tenant, session_id, group, row)
                 if not done and tries is not None:
-                    done = await self._has(tenant, session_id, group)
+                    done = await self._went_through(tenant, session_id, group, row)
             except Lost as lost:
                 tries = tries or self._tries()
                 await tries.again(lost)
@@ -138,9 +148,14 @@ class Steady:
         self._is_ready = True
 
     async def close(self) -> None:
+        is_elsewhere = self._is_elsewhere()
+        if is_elsewhere and not self._is_over():
+            raise self._of_another_loop()
         self._is_closed = True
         self.rows.bells.ring_all()  # who waits finds the store closed
-        await self.rows.close()
+        # What went with its event loop cannot be let go of, nor need it be.
+        with suppress(RuntimeError) if is_elsewhere else nullcontext():
+            await self.rows.close()
 
     # --- inside
 
@@ -165,6 +180,24 @@ class Steady:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StorageError(f"{self.where} is closed", hint="open it anew")
+        if self._is_elsewhere():
+            raise self._of_another_loop()
+
+    def _is_elsewhere(self) -> bool:
+        """Whether its connections are of another event loop, in which they hang or break here."""
+        if not self.rows.is_of_one_loop:
+            return False
+        here = asyncio.get_running_loop()
+        self._loop = self._loop or here
+        return self._loop is not here
+
+    def _is_over(self) -> bool:
+        """Whether nobody uses its connections any more."""
+        return self._is_closed or (self._loop is not None and self._loop.is_closed())
+
+    def _of_another_loop(self) -> StorageError:
+        hint = "open one store in each event loop, and close it there"
+        return StorageError(f"{self.where} belongs to another event loop", hint=hint)
 
     def _tries(self) -> _Tries:
         return _Tries(self.rows, self._patience_s)
@@ -181,6 +214,13 @@ class Steady:
     async def _holds(self, tenant: str, row: Row) -> bool:
         found = await self._repeated(lambda: self.rows.get(tenant, row.kind, row.id))
         return found is not None and (found.revision, found.body) == (row.revision, row.body)
+
+    async def _went_through(self, tenant: str, session_id: str, group: Group, row: Row | None) -> bool:
+        """Whether an append that broke is in the log after all; then the row with it may still be missing."""
+        done = await self._has(tenant, session_id, group)
+        if done and row is not None and not await self._holds(tenant, row):
+            await self.write(tenant, row, None)
+        return done
 
     async def _has(self, tenant: str, session_id: str, group: Group) -> bool:
         found = await self._repeated(lambda: self.rows.read(tenant, session_id, group.first - 1, 1))

@@ -82,6 +82,7 @@ class DynamoRows(Rows):
     """The primitives, each where its subject is."""
 
     name = "dynamo"
+    is_of_one_loop = True
 
     def __init__(self, table: Table, poll_s: float) -> None:
         super().__init__(table.where)

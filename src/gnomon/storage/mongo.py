@@ -59,6 +59,7 @@ class MongoStorage(RecordStorage):
 
 class MongoRows(Rows):
     name = "mongo"
+    is_of_one_loop = True
     poll_s = 0.25
 
     def __init__(self, link: Link) -> None:

@@ -95,6 +95,7 @@ class PostgresTables(Rows):
     """A table a kind of rows, and one for the groups of all logs; each call is one transaction."""
 
     name = "postgres"
+    is_of_one_loop = True
 
     def __init__(self, link: Link, schema: str, patience_s: float) -> None:
         super().__init__(link.settings.where)

@@ -89,6 +89,7 @@ class RedisStorage(RecordStorage):
 
 class RedisTables(Rows):
     name = "redis"
+    is_of_one_loop = True
     poll_s = 2.0
 
     def __init__(self, wire: Wire, where: str, prefix: str) -> None:
