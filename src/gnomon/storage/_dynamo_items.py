@@ -5,6 +5,7 @@ Everything is in one table with the keys `pk` and `sk`, both text:
 - a row: pk of tenant, "r", kind and id; sk "row". Its revision, mark, places, and body or pieces.
 - its entry in an index: pk of tenant, "i", kind, index and part; sk the row's sort. Its row_id.
 - a group of a log: pk of tenant, "e" and session; sk its first number. Its last_seq, and body or pieces.
+- the tail of a log: pk of tenant, "t" and session; sk "tail". Its last_seq.
 - a piece of a body: pk of tenant, "p", the body's id and the piece's number; sk "piece". Its bytes.
 - a body to be removed: pk of "" and "waste"; sk the body's id. See `_dynamo_bodies`.
 - the schema: pk of "" and "schema". Its schema_version.
@@ -28,6 +29,7 @@ __all__ = [
     "Large",
     "Listed",
     "StoredRow",
+    "Tail",
     "cut",
     "entry_key",
     "group_key",
@@ -41,9 +43,8 @@ __all__ = [
     "row_key",
     "sort_key",
     "span_bounds",
-    "unpacked_places",
-    "Tail",
     "tail_key",
+    "unpacked_places",
 ]
 
 # No name of a tenant is empty, so that these are nobody's.
