@@ -163,7 +163,8 @@ def storage(url: str, settings: Mapping[str, object] | None = None) -> Storage:
     scheme, separator, _ = url.strip().partition("://")
     if not separator:
         hint = "write sqlite:///gnomon.db, postgresql://…, redis://…, mongodb://…, dynamodb://region/table"
-        raise ConfigError(f"{scrub(url)!r} is not the URL of a store", hint=hint)
+        typed = repr(scrub(url)) if "@" not in url else "what was typed"  # which may hold a password
+        raise ConfigError(f"{typed} is not the URL of a store", hint=hint)
     name = _SCHEMES.get(scheme.lower(), scheme.lower())
     kind = load("storage", name)
     if not isinstance(kind, type):

@@ -113,6 +113,22 @@ def test_a_password_in_a_url_is_never_shown(gnomon: Gnomon) -> None:
     assert b"hunter2" not in doctor.stdout + doctor.stderr
 
 
+def test_nor_where_it_stands_in_the_wrong_place_or_is_mistyped(gnomon: Gnomon) -> None:
+    url = "postgresql://ana:hunter2/x@db.example/gnomon"
+    typed = [
+        [url],
+        ["status", "a", url],
+        ["export", url],
+        ["export", "sqlite:///a.db", url],
+        ["import", url, "sqlite:///a.db"],
+        ["status", "postgresql//ana:hunter2@db.example/gnomon", "--json"],
+    ]
+    for words in typed:
+        done = gnomon("db", *words, "--debug", GNOMON_STORE="sqlite:///a.db")
+        assert done.returncode == 2, words
+        assert b"hunter2" not in done.stdout + done.stderr, words
+
+
 # --- which store --------------------------------------------------------------------
 
 
@@ -306,6 +322,20 @@ def test_a_file_that_is_there_is_not_written_over_unasked(gnomon: Gnomon, filled
     assert (gnomon.folder / "mine").read_bytes().startswith(b'{"format":"gnomon-archive"')
 
 
+def test_a_pipe_with_a_name_is_written_to_and_stays(gnomon: Gnomon, filled: str) -> None:
+    os.mkfifo(gnomon.folder / "pipe")
+    with (
+        (gnomon.folder / "out").open("wb") as out,
+        subprocess.Popen(["cat", gnomon.folder / "pipe"], stdout=out) as reader,
+    ):
+        assert gnomon("db", "export", filled, "pipe", "--force", "-q").returncode == 0
+        assert reader.wait(timeout=PROMPTLY_S) == 0
+    assert (gnomon.folder / "out").read_bytes().startswith(b'{"format":"gnomon-archive"')
+    assert (gnomon.folder / "pipe").is_fifo()
+    failed_in_one_line(gnomon("db", "export", filled, "none/out"), 1, "error: none/out: no such file")
+    failed_in_one_line(gnomon("db", "export", filled, ".", "--force"), 1, "error: .: is a directory")
+
+
 def test_a_damaged_file_is_refused_by_its_line_and_nothing_is_imported(gnomon: Gnomon, filled: str) -> None:
     assert gnomon("db", "export", filled, "whole", "-q").returncode == 0
     lines = (gnomon.folder / "whole").read_bytes().splitlines(keepends=True)
@@ -327,6 +357,31 @@ def test_an_export_that_is_interrupted_leaves_no_file(gnomon: Gnomon) -> None:
     process.communicate(timeout=PROMPTLY_S)
     assert process.returncode == 130
     assert list(gnomon.folder.glob("*out*")) == []
+
+
+@pytest.mark.parametrize("place", ["-", "pipe"])
+def test_ctrl_c_is_heard_while_nobody_writes_to_the_pipe(gnomon: Gnomon, place: str) -> None:
+    os.mkfifo(gnomon.folder / "pipe")
+    process = subprocess.Popen(
+        [*GNOMON, "db", "import", place, "sqlite:///b.db"],
+        cwd=gnomon.folder,
+        env=gnomon.env,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    try:
+        with process.stdin if place == "-" else (gnomon.folder / "pipe").open("wb"):
+            assert b"waiting for" in process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=PROMPTLY_S) == 130
+        assert process.stderr.read() == b"gnomon: interrupted\n"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stderr.close()
 
 
 def test_ctrl_c_is_heard_while_nobody_reads_the_pipe(gnomon: Gnomon) -> None:
@@ -403,7 +458,7 @@ def test_quiet_says_nothing_but_the_error(gnomon: Gnomon, filled: str) -> None:
 
 
 def test_what_is_quick_says_nothing_on_the_way(gnomon: Gnomon, filled: str) -> None:
-    assert gnomon("db", "verify", filled, "--tenant", "nobody").stderr == b""
+    assert gnomon("db", "verify", filled, "--tenant", stored.TENANTS[0]).stderr == b""
 
 
 def test_at_a_terminal_one_line_moves(gnomon: Gnomon, filled: str) -> None:
@@ -463,6 +518,27 @@ def test_what_is_old_is_pruned_by_kind(gnomon: Gnomon, filled: str) -> None:
     assert lines_of(one) == ["sessions: 5 removed"]
     blobs = gnomon("db", "prune", filled, "--blobs", "--grace", "0s", "--nobody-writes")
     assert lines_of(blobs) == ["blobs: 2 removed, 2 are named by events"]
+
+
+def test_a_tenant_that_is_not_there_is_an_error_and_not_an_empty_backup(gnomon: Gnomon, filled: str) -> None:
+    typed = [
+        ["verify", filled],
+        ["export", filled, "out"],
+        ["copy", filled, "sqlite:///b.db"],
+        ["prune", filled, "--kind", "traces", "--older-than", "1d"],
+    ]
+    for words in typed:
+        failed_in_one_line(gnomon("db", *words, "--tenant", "nobody"), 2, "there is no tenant 'nobody'")
+    assert [path.name for path in gnomon.folder.glob("*") if path.name in ("out", "b.db")] == []
+
+
+def test_an_age_that_has_no_date_is_refused(gnomon: Gnomon, filled: str) -> None:
+    done = gnomon("db", "prune", filled, "--kind", "traces", "--older-than", "999999w")
+    failed_in_one_line(done, 2, "'999999w' is more than 100,000 days")
+    failed_in_one_line(
+        gnomon("db", "prune", filled, "--kind", ",", "--older-than", "1d"), 2, "nothing to prune"
+    )
+    failed_in_one_line(gnomon("db", "prune", filled, "--blobs", "--older-than", "1d"), 2, "by its age")
 
 
 def test_a_prune_that_is_not_said_in_full_is_refused(gnomon: Gnomon, filled: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import stored
+from gnomon.contracts.storage import AUDIT_ANCHOR
 from gnomon.errors import Conflict, InvalidInput
 from gnomon.storage._records import RecordStorage
 from gnomon.upkeep import Tally, _lines, check_archive, export, import_, verify
@@ -282,6 +283,28 @@ async def test_an_archive_that_was_forged_lists_no_session() -> None:
     await forged(lambda lines: lines.pop(9), r"line 10: what was begun before was not closed")
     await forged(lambda lines: lines.__delitem__(slice(9, None)), "not closed")
     await forged(lambda lines: lines.insert(2, lines[9]), r"line 3: something is closed")
+
+
+async def test_a_session_begins_with_its_only_row_and_memory_comes_once() -> None:
+    await forged(lambda lines: lines.pop(3), r"line 4: session 's' does not begin with its row")
+    await forged(lambda lines: lines.insert(4, lines[3]), r"line 5: session 's' has two rows")
+    archive = rewritten(await small_archive(), lambda lines: lines.insert(14, lines[13]))
+    async with empty() as target:
+        with pytest.raises(Conflict, match="memory 'm' came twice"):
+            await import_(target, io.BytesIO(archive))
+
+
+async def test_a_number_in_an_archive_cannot_keep_a_store_busy_for_ever() -> None:
+    far = rewritten(await small_archive(), lambda lines: record(lines, "session").update(revision=2**52))
+    async with empty() as target:
+        await import_(target, io.BytesIO(await small_archive()))
+        with pytest.raises(Conflict, match="100,000 revisions behind"):
+            await import_(target, io.BytesIO(far))
+
+
+async def test_an_anchor_beyond_all_numbers_is_refused() -> None:
+    changes = {"action": AUDIT_ANCHOR, "seq": 2**63 - 1, "hash": "0" * 64}
+    await forged(lambda lines: record(lines, "audit").update(changes), r"line 9: the seq of an audit row")
 
 
 async def test_ids_and_values_are_checked_by_the_store() -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -203,3 +204,32 @@ async def test_only_the_tenants_that_are_named_are_looked_at(tmp_path: Path) -> 
         await _payload(store, tmp_path)
         assert (await verify(store, tenants=[stored.TENANTS[1]])).is_sound
         assert not (await verify(store, tenants=["default"])).is_sound
+
+
+async def test_of_one_session_too_the_flaws_that_are_not_listed_are_counted() -> None:
+    async with opened("memory://") as store:
+        await store.create_session(session("s"))
+        await store.append_events([event("s", seq, b"\xff") for seq in range(1, 131)])
+        found = await verify(store)
+        assert (len(found.found), found.more) == (100, 30)
+
+
+async def test_an_audit_row_that_is_appended_meanwhile_is_not_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened("memory://") as store:
+        await store.append_audit_log(audit("first", ""))
+        rows = type(store._rows)  # pyright: ignore[reportPrivateUsage]
+        real = rows.find
+        written: list[str] = []
+
+        async def find(self: Any, *arguments: Any) -> Any:
+            found = await real(self, *arguments)
+            if not written:
+                written.append("second")
+                await store.append_audit_log(audit("second", ""))
+            return found
+
+        monkeypatch.setattr(rows, "find", find)
+        assert await store.verify_audit("") == ()
+        assert written

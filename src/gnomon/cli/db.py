@@ -118,9 +118,10 @@ def status(url: str | None, as_json: bool, no_project: bool, quiet: bool) -> int
     Nothing is changed. It exits with 1 where the store is not ready to be used.
     """
     from gnomon.cli.db_health import shown_status
-    from gnomon.cli.stores import chosen
+    from gnomon.cli.stores import chosen, told
 
-    return shown_status(chosen(url, "status URL", use_project=not no_project), as_json=as_json, quiet=quiet)
+    found = told(lambda: chosen(url, "status URL", use_project=not no_project), as_json=as_json)
+    return shown_status(found, as_json=as_json, quiet=quiet)
 
 
 @_command(
@@ -139,9 +140,9 @@ def verify(url: str | None, tenants: tuple[str, ...], as_json: bool, no_project:
     Nothing is changed. It exits with 1 where something is wrong.
     """
     from gnomon.cli.db_health import verified
-    from gnomon.cli.stores import chosen
+    from gnomon.cli.stores import chosen, told
 
-    found = chosen(url, "verify URL", use_project=not no_project)
+    found = told(lambda: chosen(url, "verify URL", use_project=not no_project), as_json=as_json)
     return verified(found, tenants=tenants or None, as_json=as_json, quiet=quiet)
 
 
@@ -185,10 +186,11 @@ def export(
     places: tuple[str, ...], force: bool, tenants: tuple[str, ...], no_project: bool, quiet: bool
 ) -> int:
     """Write a store to FILE as JSON lines; - is stdout. The file is there when it is whole."""
-    from gnomon.cli.db_moving import exported
+    from gnomon.cli.db_moving import check_file, exported
     from gnomon.cli.stores import chosen
 
     url, file = _two(places, "export [URL] FILE")
+    check_file(file, "export URL FILE")
     found = chosen(url, "export URL FILE", use_project=not no_project)
     return exported(found, file, tenants=tenants or None, force=force, quiet=quiet)
 
@@ -207,9 +209,10 @@ def import_(file: str, url: str | None, no_project: bool, quiet: bool) -> int:
 
     Interrupted, it is run again and goes on. Nothing that differs is written over.
     """
-    from gnomon.cli.db_moving import imported
+    from gnomon.cli.db_moving import check_file, imported
     from gnomon.cli.stores import chosen
 
+    check_file(file, "import FILE URL")
     return imported(chosen(url, "import FILE URL", use_project=not no_project), file, quiet=quiet)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gnomon.cli.meter import Meter
 from gnomon.cli.problems import FAILED, printable, report
-from gnomon.cli.stores import on_store
+from gnomon.cli.stores import check_tenants, on_store
 from gnomon.contracts.storage import Storage, SupportsRetention
 from gnomon.errors import InvalidInput, StorageError
 from gnomon.types.records import utc_now
@@ -34,13 +34,15 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Before a store is opened."""
-        if not self.kinds and not self.blobs:
+        if not parse_kinds(self.kinds or "") and not self.blobs:
             raise InvalidInput("nothing to prune was named", hint=f"--kind {','.join(KINDS)}, or --blobs")
         if self.kinds and not self.older_than:
             raise InvalidInput("how old is not said", hint="--older-than 30d")
+        if self.older_than and not self.kinds:
+            hint = f"--kind {','.join(KINDS)}; for blobs: --grace 30d"
+            raise InvalidInput("what is to be pruned by its age is not said", hint=hint)
         if self.grace and not self.blobs:
             raise InvalidInput("a grace is for blobs", hint="--blobs --grace 24h")
-        parse_kinds(self.kinds or "")
         _ = (self.least_age, self.grace_given)
 
     @property
@@ -54,6 +56,7 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
 
 def pruned(url: str, wanted: Pruning, *, quiet: bool) -> int:
     async def work(store: Storage, meter: Meter) -> list[str]:
+        await check_tenants(store, wanted.tenants)
         done: list[str] = []
         if wanted.kinds:
             older_than = utc_now() - wanted.least_age

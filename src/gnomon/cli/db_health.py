@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.cli.meter import Meter
 from gnomon.cli.problems import FAILED, clean, printable
-from gnomon.cli.stores import on_store, told, where
+from gnomon.cli.stores import check_tenants, on_store, told, where
 from gnomon.contracts.storage import Storage, SupportsStatus, SupportsTenants
 from gnomon.upkeep import DEFAULT_TENANT, Findings, verify
 
@@ -134,6 +134,7 @@ def _bounded(count: int) -> str:
 
 def verified(url: str, *, tenants: tuple[str, ...] | None, as_json: bool, quiet: bool) -> int:
     async def work(store: Storage, meter: Meter) -> Findings:
+        await check_tenants(store, tenants)
         return await verify(store, tenants=tenants, progress=meter)
 
     found = told(lambda: on_store(url, work, "looking", quiet=quiet), as_json=as_json)

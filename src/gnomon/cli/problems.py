@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,6 +39,10 @@ __all__ = [
 FAILED, USAGE, BUDGET, INTERRUPTED = 1, 2, 4, 130
 
 _LONGEST = 1_000
+_SLASHED = re.compile(
+    r"(\b[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/:@]{0,999}:[^\s/]{0,999}/\S{0,999}@[^\s)']{0,999}"
+)
+"""A URL as it was typed, whose password has a bare slash in it: it reads like a port and a path."""
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "_PASS", "_PAT")
 
 
@@ -83,7 +88,7 @@ def clean(text: str) -> str:
     for name, value in os.environ.items():
         if len(value) >= 8 and name.upper().endswith(_SECRET_NAMES):
             text = text.replace(value, "[redacted]")
-    return scrub(text)
+    return scrub(_SLASHED.sub(r"\1…", text))
 
 
 def _told(error: Exception, *, debug: bool) -> int:

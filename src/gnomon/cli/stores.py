@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -13,10 +13,10 @@ import msgspec
 from gnomon import config, registry
 from gnomon.cli.meter import Meter
 from gnomon.cli.problems import clean
-from gnomon.contracts.storage import Storage, SupportsStatus
-from gnomon.errors import ConfigError, GnomonError
+from gnomon.contracts.storage import Storage, SupportsStatus, SupportsTenants
+from gnomon.errors import ConfigError, GnomonError, InvalidInput
 
-__all__ = ["Trouble", "chosen", "on_store", "opened", "told", "where"]
+__all__ = ["Trouble", "check_tenants", "chosen", "on_store", "opened", "told", "where"]
 
 _T = TypeVar("_T")
 
@@ -45,6 +45,22 @@ async def where(store: Storage, url: str) -> str:
     from gnomon.storage._url import shown
 
     return (await store.status()).where if isinstance(store, SupportsStatus) else shown(url)
+
+
+async def check_tenants(store: Storage, named: Sequence[str] | None) -> None:
+    """A name that is mistyped must not look like a tenant that is well, or was saved."""
+    if named is None or not isinstance(store, SupportsTenants):
+        return
+    missing, cursor = dict.fromkeys(named), None
+    while missing:
+        page = await store.list_tenants(200, cursor=cursor)
+        for tenant in page.items:
+            missing.pop(tenant, None)
+        cursor = page.next
+        if cursor is None:
+            break
+    for tenant in missing:
+        raise InvalidInput(f"there is no tenant {tenant!r} in this store", hint="gnomon db status lists them")
 
 
 def on_store(

@@ -22,7 +22,7 @@ from gnomon.storage._keys import joined, number_key
 from gnomon.storage._part import LONGEST_PAGE, Part, moved
 from gnomon.storage._rows import Place, Row, Span
 from gnomon.storage._together import total
-from gnomon.storage._values import checked_name, checked_time, encoded
+from gnomon.storage._values import checked_name, checked_number, checked_time, encoded
 from gnomon.types.messages import Meta
 from gnomon.types.records import AuditLog, Page
 
@@ -56,6 +56,8 @@ class AuditChain(Part):
     async def verify_audit(self, session_id: str) -> tuple[AuditFault, ...]:
         faults: list[AuditFault] = []
         before: AuditLog | None = None
+        # The head first: it follows its row, so what is appended meanwhile is never missing.
+        head = await self._rows.get(self._tenant, "heads", _head_id(session_id))
         anchored = await self._rows.get(self._tenant, "heads", _anchor_id(session_id))
         async for row in self._chained(session_id):
             if anchored is not None and anchored.revision == row.seq and is_anchor(row):
@@ -63,7 +65,6 @@ class AuditChain(Part):
             else:
                 faults += _faults(before, row)
             before = row
-        head = await self._rows.get(self._tenant, "heads", _head_id(session_id))
         length = before.seq if before is not None else 0
         if head is not None and head.revision > length:
             faults.append(AuditFault(length + 1, "", "removed"))
@@ -142,6 +143,7 @@ def _linked(log: AuditLog, last: AuditLog | None) -> AuditLog:
     if is_anchor(log) and (last is not None or not log.hash or log.seq < 1):
         raise InvalidInput(f"only a chain that was pruned begins with {AUDIT_ANCHOR!r}")
     if is_anchor(log):
+        checked_number("the seq of an audit row", log.seq, least=1)
         return msgspec.structs.replace(log, created_at=created, prev_hash="")
     seq, prev_hash = (last.seq + 1, last.hash) if last is not None else (1, "")
     row = msgspec.structs.replace(log, created_at=created, seq=seq, prev_hash=prev_hash, hash="")

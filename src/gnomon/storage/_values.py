@@ -6,6 +6,7 @@ Checked before anything is sent, so that every back end refuses the same, in the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar, cast
@@ -31,6 +32,7 @@ LARGEST_NUMBER = 2**53 - 1
 """Of a seq or a revision: some databases count in floating point."""
 
 _DEEPEST = 200
+_LONG_NUMBER = re.compile(rb"\d{19}")
 _INTEGERS = range(-(2**63), 2**64)
 
 _S = TypeVar("_S", bound=msgspec.Struct)
@@ -79,21 +81,33 @@ def checked_time(what: str, time: datetime) -> datetime:
 
 
 def encoded(what: str, record: msgspec.Struct, *open_fields: str) -> bytes:
-    """The record as JSON; the fields whose type is open are looked through first.
+    """The record as JSON.
 
     It is read again before it goes: structs do not check, and one row that cannot be
-    read would spoil every list it stands in.
+    read would spoil every list it stands in. What comes back the same has lost nothing;
+    else the fields whose type is open are looked through for the reason, if there is one.
     """
+    try:
+        body = _encoder.encode(record)
+        if _decoder(type(record))(body) == record and _is_plain(body):
+            return body
+    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
+        _look_through(what, record, open_fields)
+        raise InvalidInput(f"{what} cannot be stored: {error}") from None
+    _look_through(what, record, open_fields)
+    return body
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether it is too short to be nested too deeply, and has no number that may be too long."""
+    return len(body) <= 2 * _DEEPEST and _LONG_NUMBER.search(body) is None
+
+
+def _look_through(what: str, record: msgspec.Struct, open_fields: tuple[str, ...]) -> None:
     for field in open_fields:
         flaw = _flaw(cast(object, getattr(record, field)))
         if flaw is not None:
             raise InvalidInput(f"{what}.{field}{_shortened(flaw)}")
-    try:
-        body = _encoder.encode(record)
-        _decoder(type(record))(body)
-    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
-        raise InvalidInput(f"{what} cannot be stored: {error}") from None
-    return body
 
 
 def decoded(kind: type[_S], body: bytes, where: str) -> _S:

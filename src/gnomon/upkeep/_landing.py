@@ -22,6 +22,10 @@ from gnomon.upkeep.hashes import Digest, content_hash
 __all__ = ["SessionLanding"]
 
 
+_MOST_UPDATES = 100_000
+"""A row is brought forward one update at a time; the number in an archive may be any."""
+
+
 class SessionLanding:
     """Takes the records of one session in the order in which they are read; `finish` and `aclose` end it."""
 
@@ -66,6 +70,8 @@ class SessionLanding:
 
     async def finish(self) -> None:
         """What is there now is what came."""
+        if self._session_id and self._row is None:
+            raise _no_row(self._session_id)
         await self._close_log()
         await self._chain.finish()
         for checkpoint in self._checkpoints:
@@ -97,6 +103,8 @@ class SessionLanding:
                 owner = record.session_id
         if owner != self._session_id:
             raise InvalidInput(f"a record of session {owner!r} stands among those of {self._session_id!r}")
+        if self._session_id and self._row is None and not isinstance(record, SessionRecord):
+            raise _no_row(self._session_id)
 
     async def _take_blob(self, blob: Blob) -> None:
         if sha256(blob.content).hexdigest() != blob.digest:
@@ -139,10 +147,14 @@ class SessionLanding:
 
     async def _take_row(self, row: SessionRecord) -> None:
         """Looked at first, so that a session which cannot be brought in is not begun."""
+        if self._row is not None:
+            raise InvalidInput(f"session {row.id!r} has two rows")
         self._row = row
         found = await self._store.get_session(row.id)
         if found is not None and found != row and not _is_earlier_row(found, row):
             raise held_back(row.id, f"has another row (revision {found.revision}, {row.revision} came)")
+        if found is not None and row.revision - found.revision > _MOST_UPDATES:
+            raise held_back(row.id, f"is more than {_MOST_UPDATES:,} revisions behind")
 
     async def _write_row(self, row: SessionRecord) -> None:
         found = await self._store.get_session(row.id)
@@ -157,6 +169,10 @@ class SessionLanding:
         """Each update counts the revision on by one, until it is the one that came."""
         while found.revision < row.revision:
             found = await self._store.update_session(msgspec.structs.replace(row, revision=found.revision))
+
+
+def _no_row(session_id: str) -> InvalidInput:
+    return InvalidInput(f"session {session_id!r} does not begin with its row: nobody would find it")
 
 
 def _is_earlier_checkpoint(found: Checkpoint, came: Checkpoint) -> bool:

@@ -103,7 +103,10 @@ def _blobs_of(event: LedgerEvent) -> tuple[str, ...]:
 
 
 async def _blob(store: Storage, digest: str, tally: Tally) -> Blob | None:
-    found = await store.get_blob(digest) if isinstance(store, SupportsBlobs) else None
+    try:
+        found = await store.get_blob(digest) if isinstance(store, SupportsBlobs) else None
+    except Damaged:  # one that is damaged must not keep the others from being saved
+        found = None
     if found is None:  # what is lost here is lost there too, and both can be told
         tally.missing_blobs += 1
         return None

@@ -36,8 +36,12 @@ class MemoryLanding:
         self._tally = tally
         self._digest = Digest()
         self._there: dict[str, _Print] | None = None
+        self._came: set[str] = set()
 
     async def take(self, record: MemoryRecord) -> None:
+        if record.id in self._came:
+            raise Conflict(f"memory {record.id!r} came twice", hint="does somebody else write?")
+        self._came.add(record.id)
         self._digest.add(record)
         there = await self._listed()
         found, came = there.pop(record.id, None), _print(record)

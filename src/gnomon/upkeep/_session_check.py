@@ -34,6 +34,7 @@ class SessionCheck:
         self._sound = sound
         self._on_event = on_event
         self._flaws: _Flaws = []
+        self.more = 0  # flaws that are not listed
         self._first = self._last = 0
 
     async def flaws(self) -> _Flaws:
@@ -47,7 +48,7 @@ class SessionCheck:
         else:
             if row is not None:
                 self._check_ends(row.last_seq, view_start, highest)
-        return [*self._flaws[:_MOST_OF_A_SESSION], *await audit_flaws(self._store, self._session_id)]
+        return [*self._flaws, *await audit_flaws(self._store, self._session_id)]
 
     async def _checkpoints(self) -> tuple[int, int]:
         """Where the current view starts, and the highest number that a checkpoint has."""
@@ -78,7 +79,11 @@ class SessionCheck:
             self._add("unreadable", f"event {event.seq}: {error.message}")
 
     async def _blob(self, event: LedgerEvent, digest: str) -> bytes | None:
-        content = await self._store.get_blob(digest) if isinstance(self._store, SupportsBlobs) else None
+        try:
+            content = await self._store.get_blob(digest) if isinstance(self._store, SupportsBlobs) else None
+        except Damaged:
+            self._add("missing_blob", f"event {event.seq} names blob {digest[:12]}…, whose bytes are others")
+            return None
         if content is None:
             self._add("missing_blob", f"event {event.seq} names blob {digest[:12]}…, which is not there")
         elif digest not in self._sound and sha256(content).hexdigest() != digest:
@@ -97,7 +102,10 @@ class SessionCheck:
             self._add("checkpoint", f"a checkpoint says event {highest}, the log ends with {self._last}")
 
     def _add(self, flaw: Flaw, message: str) -> None:
-        self._flaws.append((flaw, message))
+        if len(self._flaws) < _MOST_OF_A_SESSION:
+            self._flaws.append((flaw, message))
+        else:
+            self.more += 1
 
 
 async def audit_flaws(store: Storage, session_id: str) -> _Flaws:
@@ -105,7 +113,8 @@ async def audit_flaws(store: Storage, session_id: str) -> _Flaws:
     if not isinstance(store, SupportsAuditCheck):
         return []
     try:
-        faults = await store.verify_audit(session_id)
+        # Twice: in between, the first rows may have been pruned.
+        faults = await store.verify_audit(session_id) and await store.verify_audit(session_id)
     except Damaged as error:
         return [("audit", error.message)]
     return [("audit", f"audit row {fault.position} {_AUDIT[fault.reason]}") for fault in faults]

@@ -12,12 +12,13 @@ from contextlib import aclosing
 
 import msgspec
 
-from gnomon.contracts.storage import Storage, SupportsAuditCheck
+from gnomon.contracts.storage import Storage
 from gnomon.errors import Damaged
 from gnomon.types.records import SessionRecord
 from gnomon.upkeep._landing import SessionLanding
 from gnomon.upkeep._reading import KnownBlobs, with_blobs
 from gnomon.upkeep._recall import MemoryLanding
+from gnomon.upkeep._session_check import audit_flaws
 from gnomon.upkeep._side import side_by_side
 from gnomon.upkeep._tally import Progress, Tally, silent
 from gnomon.upkeep._walk import memory, sessions, tenants_of
@@ -110,7 +111,7 @@ class _Copy:
 
     async def _check_chain(self, session_id: str) -> None:
         """Appended anew, a row that was tampered with would get a hash that fits."""
-        if isinstance(self._source, SupportsAuditCheck) and await self._source.verify_audit(session_id):
+        if await audit_flaws(self._source, session_id):
             message = f"the audit rows of session {session_id!r} are not what was once written"
             raise Damaged(message, hint="gnomon db verify tells more; a copy would hide it")
 

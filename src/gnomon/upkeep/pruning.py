@@ -20,6 +20,8 @@ KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 """Everything that can be pruned."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LONGEST = timedelta(days=100_000)
+"""What is taken off the time of day must still have a date."""
 _AGE = re.compile(r"\s*(\d{1,6})\s*([smhdw])\s*", re.ASCII)
 
 
@@ -28,7 +30,10 @@ def age(text: str) -> timedelta:
     found = _AGE.fullmatch(text)
     if found is None:
         raise InvalidInput(f"{text!r} is no age", hint="write 90s, 15m, 12h, 30d or 2w")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    given = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if given > _LONGEST:
+        raise InvalidInput(f"{text!r} is more than {_LONGEST.days:,} days")
+    return given
 
 
 def parse_kinds(text: str) -> tuple[RecordKind, ...]:

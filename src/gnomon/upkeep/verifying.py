@@ -107,7 +107,9 @@ class _Look:
 
     async def _look_twice(self, session: SessionRecord) -> None:
         if await self._check(session.id, self._count_event).flaws():
-            self._add(session.id, await self._check(session.id, _nothing).flaws())
+            again = self._check(session.id, _nothing)
+            self._add(session.id, await again.flaws())
+            self._found.more += again.more
         self._tally.sessions += 1
         self._progress(self._tally)
 
