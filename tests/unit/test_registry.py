@@ -403,12 +403,12 @@ def test_what_is_no_url_is_told_how_one_looks(url: str) -> None:
 
 
 def test_an_unknown_scheme_is_told_the_near_ones() -> None:
-    with pytest.raises(UnknownName, match="storage called 'sqlit'.*did you mean 'sqlite'"):
+    with pytest.raises(UnknownName, match=r"storage called 'sqlit'.*did you mean 'sqlite'"):
         registry.storage("sqlit:///x.db")
 
 
 def test_a_setting_that_a_store_does_not_take_is_refused() -> None:
-    with pytest.raises(ConfigError, match="takes no setting 'synchronus'.*did you mean 'synchronous'"):
+    with pytest.raises(ConfigError, match=r"takes no setting 'synchronus'.*did you mean 'synchronous'"):
         registry.storage("sqlite:///x.db", {"synchronus": "full"})
 
 
