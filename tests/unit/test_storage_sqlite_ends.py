@@ -24,7 +24,7 @@ PROMPTLY_S = 30
 
 
 def our_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("gnomon-")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("gnomon-sqlite")]
 
 
 # --- close --------------------------------------------------------------------

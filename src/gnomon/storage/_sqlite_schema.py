@@ -42,12 +42,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_first(),)
 
 
 def found_version(connection: sqlite3.Connection, path: Path | str) -> int:
+    # The mark is read last: another process may make the tables between two of these, all at once.
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != _APPLICATION:
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if version or application or tables:
-            raise Damaged(f"{path} is the database of another program", hint="name another file")
+    if application != _APPLICATION and (tables or version or application):
+        raise Damaged(f"{path} is the database of another program", hint="name another file")
     return int(version)
 
 
