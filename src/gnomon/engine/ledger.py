@@ -64,6 +64,9 @@ class Ledger:
         self.session_id = session_id
         self.fold = Fold()
         self._storage = storage
+        # Asked once: whether a protocol is kept is a costly question, and an append is a hot path.
+        self._blobs = storage if isinstance(storage, SupportsBlobs) else None
+        self._owners = storage if isinstance(storage, SupportsOwners) else None
         self._clock = clock or SystemClock()
         self._claim: Claimed | None = None
         self._writing = asyncio.Lock()
@@ -131,7 +134,7 @@ class Ledger:
     async def _entry(self, event: LedgerEvent) -> Event:
         blobs: dict[str, bytes] = {}
         for digest in blobs_named(event):
-            found = await self._storage.get_blob(digest) if isinstance(self._storage, SupportsBlobs) else None
+            found = await self._blobs.get_blob(digest) if self._blobs is not None else None
             if found is not None:
                 blobs[digest] = found
         return unpacked(event, blobs)
@@ -169,11 +172,7 @@ class Ledger:
 
     async def _event(self, seq: int, entry: LedgerEntry) -> LedgerEvent:
         """The entry as it is stored. What is large is stored first: no event names what is not there."""
-        kept = (
-            packed(entry) if isinstance(self._storage, SupportsBlobs) else Packed(encode_event(entry), PLAIN)
-        )
-        for content in kept.blobs:
-            await self._storage.put_blob(content)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]
+        kept = await self._packed(entry)
         return LedgerEvent(
             session_id=self.session_id,
             seq=seq,
@@ -183,6 +182,15 @@ class Ledger:
             created_at=self._clock.now(),
             version=kept.version,
         )
+
+    async def _packed(self, entry: LedgerEntry) -> Packed:
+        """What is large goes into blobs, where the store has them."""
+        if self._blobs is None:
+            return Packed(encode_event(entry), PLAIN)
+        kept = packed(entry)
+        for content in kept.blobs:
+            await self._blobs.put_blob(content)
+        return kept
 
     async def _catch_up(self) -> None:
         before = self.fold.seq
@@ -231,7 +239,7 @@ class Ledger:
         holder = self.fold.owner
         if holder is None or holder == owner or take_over:
             return
-        if not isinstance(self._storage, SupportsOwners) or await self._storage.is_held(holder):
+        if self._owners is None or await self._owners.is_held(holder):
             hint = "it runs there; to take it away from that runner, say take_over"
             raise Conflict(f"session {self.session_id!r} is held by {holder!r}", hint=hint)
 

@@ -24,7 +24,7 @@ _MOST = 1_000
 
 _T = TypeVar("_T")
 Work: TypeAlias = Callable[[sqlite3.Connection], _T]
-_Job: TypeAlias = tuple[Work[object], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+_Job: TypeAlias = tuple[Work[object], "asyncio.Future[Any]"]
 _Outcome: TypeAlias = tuple["asyncio.Future[Any]", object, BaseException | None]
 
 
@@ -52,14 +52,13 @@ class Writer:
 
     def submit(self, work: Work[_T]) -> Awaitable[_T]:
         """What the work returns or raises, once it is durable; cancelled, it may still be done."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[_T] = loop.create_future()
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         with self._giving:  # nothing is given after the last job, which nobody would do
             if self._is_stopped:
                 raise StorageError("the store was closed in the meantime", hint="open it anew")
             if self._thread is None:
                 self._start()
-            self._jobs.put((work, future, loop))
+            self._jobs.put((work, future))
         return future
 
     def stop(self) -> None:
@@ -106,7 +105,7 @@ class Writer:
             connection = self._begun()
         except BaseException as error:  # noqa: BLE001 - the callers get it
             # None of them can be written now: to try each would make the last wait for all before it.
-            return [(future, None, error) for _, future, _ in batch]
+            return [(future, None, error) for _, future in batch]
         try:
             return self._committed(batch, connection)
         except BaseException as error:  # noqa: BLE001 - the callers get it
@@ -123,7 +122,7 @@ class Writer:
 
     def _committed(self, batch: list[_Job], connection: sqlite3.Connection) -> list[_Outcome]:
         try:
-            outcomes: list[_Outcome] = [(future, work(connection), None) for work, future, _ in batch]
+            outcomes: list[_Outcome] = [(future, work(connection), None) for work, future in batch]
             self._check()
             connection.execute("COMMIT")
         except BaseException:
