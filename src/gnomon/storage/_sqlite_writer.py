@@ -16,6 +16,7 @@ from threading import Lock, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from gnomon.errors import StorageError
+from gnomon.storage._sqlite_appends import Append, appended
 
 __all__ = ["Work", "Writer"]
 
@@ -122,14 +123,25 @@ class Writer:
 
     def _committed(self, batch: list[_Job], connection: sqlite3.Connection) -> list[_Outcome]:
         try:
-            outcomes: list[_Outcome] = [(future, work(connection), None) for work, future in batch]
+            results = _results(connection, [work for work, _ in batch])
             self._check()
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
-        return outcomes
+        return [(future, result, None) for (_, future), result in zip(batch, results, strict=True)]
+
+
+def _results(connection: sqlite3.Connection, works: list[Work[object]]) -> list[object]:
+    """What each returned. A batch is nearly always of appends alone, none of which is refused."""
+    appends = [work for work in works if isinstance(work, Append)]
+    if len(appends) == len(works) > 1:
+        connection.execute("SAVEPOINT together")
+        if appended(connection, appends):
+            return [True] * len(works)
+        connection.execute("ROLLBACK TO together")
+    return [work(connection) for work in works]
 
 
 def _settle(outcomes: list[_Outcome]) -> None:

@@ -32,7 +32,7 @@ LARGEST_NUMBER = 2**53 - 1
 """Of a seq or a revision: some databases count in floating point."""
 
 _DEEPEST = 200
-_LONG_NUMBER = re.compile(rb"\d{19}")
+_LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
 _INTEGERS = range(-(2**63), 2**64)
 
 _S = TypeVar("_S", bound=msgspec.Struct)

@@ -15,6 +15,7 @@ from gnomon.errors import ConfigError, StorageError
 from gnomon.storage._bells import Bell
 from gnomon.storage._records import RecordStorage
 from gnomon.storage._rows import INDEXES, READ_BYTES, Found, Group, Row, Rows, Span
+from gnomon.storage._sqlite_appends import Append
 from gnomon.storage._sqlite_file import (
     BUSY_S,
     SQLITE_ERRORS,
@@ -139,11 +140,12 @@ class SQLiteTables(Rows):
     # --- logs
 
     async def append(self, tenant: str, session_id: str, group: Group) -> bool:
-        return await self._written(_append(tenant, session_id, group))
+        values = (tenant, session_id, group.first, group.last, group.body)
+        return await self._written(Append(values))
 
     async def append_and_write(self, tenant: str, session_id: str, group: Group, row: Row) -> bool:
-        append, write = _append(tenant, session_id, group), _write(tenant, row, None)
-        return await self._written(lambda connection: append(connection) and write(connection))
+        values = (tenant, session_id, group.first, group.last, group.body)
+        return await self._written(Append(values, *row_values(tenant, row)))
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
         values = (tenant, session_id, tenant, session_id, after_seq + 1, after_seq, limit)
@@ -288,11 +290,6 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 # --- the statements -----------------------------------------------------------
 
-_TAIL = "SELECT last FROM events WHERE tenant = ?1 AND session = ?2 ORDER BY first DESC LIMIT 1"
-_APPEND = (
-    "INSERT INTO events (tenant, session, first, last, body) SELECT ?1, ?2, ?3, ?4, ?5 "
-    f"WHERE coalesce(({_TAIL}), 0) = ?3 - 1"
-)
 _READ = (
     "SELECT first, last, body FROM events WHERE tenant = ? AND session = ? AND first >= coalesce(("
     "SELECT first FROM events WHERE tenant = ? AND session = ? AND first <= ? ORDER BY first DESC LIMIT 1"
@@ -313,14 +310,16 @@ def _statements(kind: str) -> tuple[str, str, str]:
     return f"{insert} DO NOTHING", replace, put
 
 
+_NOWHERE = (None, None)
 _WRITES = {kind: _statements(kind) for kind in INDEXES}
 
 
 def row_values(tenant: str, row: Row, expect: int | None = None) -> tuple[str, tuple[object, ...]]:
     """The statement that writes a row, and what goes into it."""
     insert, replace, put = _WRITES[row.kind]
-    places = [row.places.get(index) or (None, None) for index in INDEXES[row.kind]]
-    kept = (row.revision, row.body, *(field for place in places for field in place))
+    kept: list[object] = [row.revision, row.body]
+    for index in INDEXES[row.kind]:
+        kept += row.places.get(index, _NOWHERE)
     if expect:
         return replace, (*kept, tenant, row.id, expect)
     return put if expect is None else insert, (tenant, row.id, *kept)
@@ -329,11 +328,6 @@ def row_values(tenant: str, row: Row, expect: int | None = None) -> tuple[str, t
 def _write(tenant: str, row: Row, expect: int | None) -> Work[bool]:
     statement, values = row_values(tenant, row, expect)
     return lambda connection: connection.execute(statement, values).rowcount > 0
-
-
-def _append(tenant: str, session_id: str, group: Group) -> Work[bool]:
-    values = (tenant, session_id, group.first, group.last, group.body)
-    return lambda connection: connection.execute(_APPEND, values).rowcount > 0
 
 
 def _found_by(tenant: str, span: Span) -> tuple[str, list[object]]:
