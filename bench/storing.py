@@ -23,7 +23,7 @@ from measure import Row, Samples, compared, in_turns, say
 from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.types.records import Checkpoint, LedgerEvent, utc_now
 
-ROUNDS, QUICK_ROUNDS = 11, 5
+ROUNDS, QUICK_ROUNDS = 25, 5
 SESSIONS, STEPS, ALONE = 100, 20, 400
 PAYLOAD = b'{"type":"message_completed","text":"' + b"The tide comes in twice a day. " * 15 + b'"}'
 STATE: dict[str, object] = {"view_start": 1, "epoch": 3, "open_calls": [], "usage": {"input_tokens": 9_000}}

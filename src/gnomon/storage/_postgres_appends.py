@@ -1,7 +1,8 @@
-"""Appends that share a commit: what waits while one batch is under way goes out as the next.
+"""Appends that share a commit: what waits while batches are under way goes out as the next.
 
-A hundred sessions that append at the same time cost one statement and one sync of
-the server's disk. A caller hears of its append after that commit, never before.
+A hundred sessions that append at the same time cost two statements and two syncs of
+the server's disk: while it is at the one half, the other is read and prepared here.
+A caller hears of its append after that commit, never before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from gnomon.storage._rows import Group, Lost
 
 __all__ = ["Append", "Appends", "Log"]
 
+_SENDERS = 2
+_WORTH_HALVING = 16
 _MOST = 500
 _MOST_BYTES = 8_000_000
 """A batch ends after so much, so that it is sent within the time of one answer."""
@@ -34,34 +37,42 @@ class Append(msgspec.Struct, eq=False):
 
 
 class Appends:
-    """The queue before the one statement that appends. `send` gives the logs that took their group."""
+    """The queue before the statement that appends. `send` gives the logs that took their group.
+
+    A log is in one batch at a time, so that its groups arrive in the order they were given.
+    """
 
     def __init__(self, send: Callable[[Sequence[Append]], Awaitable[set[Log]]]) -> None:
         self._send = send
         self._waiting: list[Append] = []
-        self._sending: asyncio.Task[None] | None = None
+        self._senders: set[asyncio.Task[None]] = set()
+        self._under_way: set[Log] = set()
+        self._batches = 0
 
     async def add(self, log: Log, group: Group) -> bool:
         """Whether the group is now the end of its log. Who is cancelled does not cancel the others."""
         append = Append(log, group, asyncio.get_running_loop().create_future())
         self._waiting.append(append)
-        if self._sending is None:
-            self._sending = asyncio.ensure_future(self._send_all())
+        if len(self._senders) < _SENDERS:
+            sender = asyncio.ensure_future(self._send_all())
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
         return await append.done
 
     async def close(self) -> None:
         """Send what waits, but not for long."""
-        if self._sending is not None:
-            await asyncio.wait({self._sending}, timeout=_CLOSE_S)
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.wait({self._sending})
+        if self._senders:
+            await asyncio.wait(self._senders, timeout=_CLOSE_S)
+        if late := set(self._senders):
+            for sender in late:
+                sender.cancel()
+            await asyncio.wait(late)
 
     async def _send_all(self) -> None:
         batch: Sequence[Append] = ()
         try:
             while batch := self._next_batch():
-                await self._settle(batch)
+                await self._send_one(batch)
                 # Those who were answered may have their next append ready: it still joins the next batch.
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
@@ -69,25 +80,38 @@ class Appends:
             _fail([*batch, *self._waiting], lambda: StorageError(reason))
             self._waiting.clear()
             raise
+
+    async def _send_one(self, batch: Sequence[Append]) -> None:
+        logs = {append.log for append in batch}
+        self._under_way |= logs
+        self._batches += 1
+        try:
+            await self._settle(batch)
         finally:
-            self._sending = None
+            self._under_way -= logs
+            self._batches -= 1
 
     def _next_batch(self) -> Sequence[Append]:
         """One append a log, as far as they fit, in the one order that keeps batches from deadlock."""
         waiting = [append for append in self._waiting if not append.done.done()]  # the others were cancelled
         batch: dict[Log, Append] = {}
-        size = 0
+        size, most = 0, self._share(len(waiting))
         self._waiting = []
         for at, append in enumerate(waiting):
             size += len(append.group.body)
-            if batch and (len(batch) == _MOST or size > _MOST_BYTES):
+            if batch and (len(batch) == most or size > _MOST_BYTES):
                 self._waiting += waiting[at:]
                 break
-            if append.log in batch:
+            if append.log in batch or append.log in self._under_way:
                 self._waiting.append(append)
             else:
                 batch[append.log] = append
         return [batch[log] for log in sorted(batch)]
+
+    def _share(self, waiting: int) -> int:
+        """How many may go now, so that as many are left for each sender that is free."""
+        free = _SENDERS - self._batches
+        return _MOST if waiting < _WORTH_HALVING else min(_MOST, -(-waiting // free))
 
     async def _settle(self, batch: Sequence[Append]) -> None:
         try:
