@@ -9,7 +9,7 @@ import msgspec
 
 __all__ = ["Append", "appended"]
 
-_TAIL = "SELECT last FROM events WHERE tenant = ?1 AND session = ?2 ORDER BY first DESC LIMIT 1"
+_TAIL = "SELECT last FROM events WHERE tenant = ?1 AND session = ?2 ORDER BY last DESC LIMIT 1"
 
 # One that does not follow the tail has no number, which the table refuses and OR IGNORE leaves out. (An
 # INSERT … SELECT of the table it writes into costs twice as much: its answer is first put aside.)

@@ -30,9 +30,10 @@ def _table(kind: str, indexes: tuple[str, ...]) -> list[str]:
 
 def _first() -> tuple[str, ...]:
     tables = [statement for kind, names in FIRST_INDEXES.items() for statement in _table(kind, names)]
+    # By their last number, so that the end of a log is read from the key alone.
     events = (
         "CREATE TABLE events (tenant TEXT NOT NULL, session TEXT NOT NULL, first INTEGER NOT NULL, "
-        "last INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (tenant, session, first))"
+        "last INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (tenant, session, last))"
     )
     return (*tables, events, f"PRAGMA application_id = {_APPLICATION}")
 

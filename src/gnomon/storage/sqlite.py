@@ -148,8 +148,9 @@ class SQLiteTables(Rows):
         return await self._written(Append(values, *row_values(tenant, row)))
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
-        values = (tenant, session_id, tenant, session_id, after_seq + 1, after_seq, limit)
-        return await self._read(lambda connection: _groups(connection, values))
+        return await self._read(
+            lambda connection: _groups(connection, (tenant, session_id, after_seq, limit))
+        )
 
     async def cut(self, tenant: str, session_id: str, through: int | None) -> int:
         where = "WHERE tenant = ? AND session = ? AND last <= ?"
@@ -291,9 +292,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 # --- the statements -----------------------------------------------------------
 
 _READ = (
-    "SELECT first, last, body FROM events WHERE tenant = ? AND session = ? AND first >= coalesce(("
-    "SELECT first FROM events WHERE tenant = ? AND session = ? AND first <= ? ORDER BY first DESC LIMIT 1"
-    "), 0) AND last > ? ORDER BY first LIMIT ?"
+    "SELECT first, last, body FROM events WHERE tenant = ? AND session = ? AND last > ? ORDER BY last LIMIT ?"
 )
 
 
