@@ -451,6 +451,30 @@ async def test_two_batches_are_under_way_at_once_and_share_out_what_waits() -> N
     assert [first for batch in sent[3:] for first in batch] == [2] * 20
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_an_append_that_comes_just_as_the_senders_end_is_sent(turns: int) -> None:
+    """Two batches end in the same turn of the loop; one who was in the first appends again soon after."""
+    gate = asyncio.Event()
+
+    async def send(batch: Sequence[Append]) -> set[Log]:
+        await gate.wait()
+        return {append.log for append in batch}
+
+    async def again(name: str) -> bool:
+        await appends.add(("t", name), Group(1, 1, b"x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await appends.add(("t", name), Group(2, 2, b"x"))
+
+    appends = Appends(send)
+    first = asyncio.ensure_future(again("first"))
+    others = [asyncio.ensure_future(appends.add(("t", f"s{at}"), Group(1, 1, b"x"))) for at in range(39)]
+    await asyncio.sleep(0.01)
+    gate.set()
+    async with asyncio.timeout(30):
+        assert await asyncio.gather(first, *others) == [True] * 40
+
+
 async def test_numbers_that_the_database_cannot_hold_are_like_any_other_wrong_one(url: str) -> None:
     async with opened(url) as storage:
         rows = rows_of(storage)

@@ -46,27 +46,23 @@ class Appends:
         self._send = send
         self._waiting: list[Append] = []
         self._senders: set[asyncio.Task[None]] = set()
-        self._under_way: set[Log] = set()
-        self._batches = 0
+        self._under_way: list[set[Log]] = []
 
     async def add(self, log: Log, group: Group) -> bool:
         """Whether the group is now the end of its log. Who is cancelled does not cancel the others."""
         append = Append(log, group, asyncio.get_running_loop().create_future())
         self._waiting.append(append)
         if len(self._senders) < _SENDERS:
-            sender = asyncio.ensure_future(self._send_all())
-            self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
+            self._senders.add(asyncio.ensure_future(self._send_all()))
         return await append.done
 
     async def close(self) -> None:
         """Send what waits, but not for long."""
         if self._senders:
-            await asyncio.wait(self._senders, timeout=_CLOSE_S)
-        if late := set(self._senders):
+            _, late = await asyncio.wait(set(self._senders), timeout=_CLOSE_S)
             for sender in late:
                 sender.cancel()
-            await asyncio.wait(late)
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def _send_all(self) -> None:
         batch: Sequence[Append] = ()
@@ -80,16 +76,17 @@ class Appends:
             _fail([*batch, *self._waiting], lambda: StorageError(reason))
             self._waiting.clear()
             raise
+        finally:
+            # Not when the task is over, a turn of the loop later: who appends in between would wait for good.
+            self._senders -= {asyncio.current_task()}
 
     async def _send_one(self, batch: Sequence[Append]) -> None:
         logs = {append.log for append in batch}
-        self._under_way |= logs
-        self._batches += 1
+        self._under_way.append(logs)
         try:
             await self._settle(batch)
         finally:
-            self._under_way -= logs
-            self._batches -= 1
+            self._under_way.remove(logs)
 
     def _next_batch(self) -> Sequence[Append]:
         """One append a log, as far as they fit, in the one order that keeps batches from deadlock."""
@@ -98,19 +95,19 @@ class Appends:
         size, most = 0, self._share(len(waiting))
         self._waiting = []
         for at, append in enumerate(waiting):
+            if append.log in batch or any(append.log in logs for logs in self._under_way):
+                self._waiting.append(append)
+                continue
             size += len(append.group.body)
             if batch and (len(batch) == most or size > _MOST_BYTES):
                 self._waiting += waiting[at:]
                 break
-            if append.log in batch or append.log in self._under_way:
-                self._waiting.append(append)
-            else:
-                batch[append.log] = append
+            batch[append.log] = append
         return [batch[log] for log in sorted(batch)]
 
     def _share(self, waiting: int) -> int:
         """How many may go now, so that as many are left for each sender that is free."""
-        free = _SENDERS - self._batches
+        free = _SENDERS - len(self._under_way)
         return _MOST if waiting < _WORTH_HALVING else min(_MOST, -(-waiting // free))
 
     async def _settle(self, batch: Sequence[Append]) -> None:
