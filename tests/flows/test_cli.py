@@ -405,7 +405,7 @@ def test_ctrl_c_ends_it_cleanly_with_130(gnomon: Gnomon) -> None:
     started = time.monotonic()
     out, err = process.communicate(timeout=PROMPTLY_S)
     assert process.returncode == 130
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 2.0
     assert err == b"gnomon: interrupted\n"
     assert out.endswith(b"\n")
 

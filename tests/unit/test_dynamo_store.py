@@ -280,7 +280,7 @@ async def test_a_service_that_puts_off_for_too_long_is_unavailable() -> None:
         began = time.monotonic()
         with pytest.raises(Unavailable, match="too busy"):
             await storage.append_event(event(1))
-        assert time.monotonic() - began < 9
+        assert time.monotonic() - began < 3
 
 
 async def test_rows_that_a_batch_leaves_out_are_asked_for_again() -> None:
@@ -395,7 +395,7 @@ async def test_a_server_that_hangs_is_unavailable_in_time_and_then_found_again()
                 began = time.monotonic()
                 calls: list[Awaitable[object]] = [storage.append_event(event(1, f"s{n}")) for n in range(80)]
                 found = await asyncio.gather(*calls, storage.get_session("s"), return_exceptions=True)
-                assert time.monotonic() - began < 9
+                assert time.monotonic() - began < 6
             finally:
                 server.thaw()
             assert {type(error) for error in found} == {Unavailable}
@@ -412,7 +412,7 @@ async def test_a_client_that_was_given_is_not_waited_for_longer_than_the_store_m
                 began = time.monotonic()
                 with pytest.raises(Unavailable, match="no answer in time"):
                     await storage.append_event(event(1))
-                assert time.monotonic() - began < 9
+                assert time.monotonic() - began < 5
             finally:
                 server.thaw()
 
@@ -495,4 +495,4 @@ async def test_a_reader_hears_of_what_another_process_appends() -> None:
             await other.append_event(event(1))
             began = time.monotonic()
             assert (await first).seq == 1
-            assert time.monotonic() - began < 9
+            assert time.monotonic() - began < 2

@@ -131,7 +131,7 @@ async def test_a_broken_line_is_tried_again_for_as_long_as_there_is_patience() -
         begun = monotonic()
         with pytest.raises(Unavailable, match="cannot be reached"):
             await sequence(storage)
-        assert 1 < monotonic() - begun < 9
+        assert 2 <= monotonic() - begun < 8
         assert relay.heard["find gnomon_logs"] > 2
 
 
@@ -186,7 +186,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_says_where() -> Non
                 Unavailable, match=f":{server.port}/x cannot be reached: .*Connect call failed"
             ):
                 await storage.migrate()
-    assert monotonic() - begun < 9
+    assert monotonic() - begun < 5
 
 
 async def test_no_append_that_was_acknowledged_is_lost_when_the_server_is_killed() -> None:
@@ -233,7 +233,7 @@ async def test_a_server_that_hangs_is_unavailable_in_time_and_is_found_again() -
             begun = monotonic()
             with pytest.raises(Unavailable):
                 await storage.append_event(event(2))
-            assert monotonic() - begun < 9
+            assert monotonic() - begun < 4
         finally:
             server.thaw()
         await asyncio.sleep(0.2)
@@ -245,7 +245,7 @@ async def test_a_server_that_hangs_is_unavailable_in_time_and_is_found_again() -
             begun = monotonic()
             await storage.close()
             await storage.close()
-            assert monotonic() - begun < 9
+            assert monotonic() - begun < 6
         finally:
             server.thaw()
 

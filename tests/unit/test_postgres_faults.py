@@ -159,7 +159,7 @@ async def test_a_server_that_is_not_there_is_unavailable_when_patience_ends() ->
             await storage.schema_version()
         with pytest.raises(Unavailable):
             await storage.is_held("me")
-        assert time.monotonic() - started < 9
+        assert time.monotonic() - started < 5
 
 
 # --- a server that hangs -----------------------------------------------------------
@@ -181,7 +181,7 @@ async def test_a_server_that_hangs_is_unavailable_in_time_and_used_again_when_it
                 ]
                 ends = await asyncio.gather(*calls, return_exceptions=True)
                 assert [type(end) for end in ends] == [Unavailable] * 3
-                assert time.monotonic() - started < 9
+                assert time.monotonic() - started < 4
             finally:
                 server.thaw()
         assert len(await ledger(storage)) == 1
@@ -203,9 +203,9 @@ async def test_a_call_to_a_server_that_hangs_is_cancelled_soon_and_the_store_clo
         for task in running[:2]:
             task.cancel()
         await asyncio.wait(running[:2])
-        assert time.monotonic() - started < 9
+        assert time.monotonic() - started < 3
         await storage.close()
-        assert time.monotonic() - started < 9
+        assert time.monotonic() - started < 8
         assert isinstance((await asyncio.gather(running[2], return_exceptions=True))[0], StorageError)
     finally:
         server.thaw()
@@ -247,7 +247,7 @@ async def test_a_wrong_password_or_database_is_said_at_once_and_no_password_show
             started = time.monotonic()
             with pytest.raises(error, match=said) as refused:
                 await storage.migrate()
-            assert time.monotonic() - started < 9
+            assert time.monotonic() - started < 3
         shown = f"{refused.value!r} {refused.value.__cause__!r} {refused.value.hint}"
         assert SECRET not in shown
         assert head.rpartition(":")[2] not in shown

@@ -212,7 +212,7 @@ async def test_a_server_that_hangs_is_unavailable_within_the_patience() -> None:
             began = time.monotonic()
             with pytest.raises(Unavailable, match="no answer within"):
                 await storage.append_event(event(2))
-            assert time.monotonic() - began < 9
+            assert time.monotonic() - began < 3
             server.thaw()
             assert len(await ledger(storage)) in (1, 2)
 
@@ -226,7 +226,7 @@ async def test_many_calls_to_a_server_that_hangs_do_not_wait_for_one_another() -
             calls = [storage.append_event(event(1, f"s{n}")) for n in range(50)]
             found = await asyncio.gather(*calls, return_exceptions=True)
             assert {type(error) for error in found} == {Unavailable}
-            assert time.monotonic() - began < 9
+            assert time.monotonic() - began < 4
             server.thaw()
 
 
@@ -315,7 +315,7 @@ async def test_a_store_can_be_closed_while_calls_run(url: str) -> None:
         began = time.monotonic()
         await asyncio.gather(storage.close(), storage.close())
         found = await asyncio.gather(*running, return_exceptions=True)
-        assert time.monotonic() - began < 9
+        assert time.monotonic() - began < 2
         assert {type(error) for error in found} == {StorageError}
         assert all("closed" in str(error) for error in found)
         with pytest.raises(StorageError, match="closed"):
@@ -340,7 +340,7 @@ async def test_a_store_that_hangs_can_be_closed_at_once() -> None:
         await asyncio.sleep(0.2)
         began = time.monotonic()
         await asyncio.gather(storage.close(), new.close())
-        assert time.monotonic() - began < 9
+        assert time.monotonic() - began < 1
         for closed in (call, other):
             with pytest.raises(StorageError, match="closed"):
                 await closed

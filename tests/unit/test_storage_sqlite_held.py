@@ -83,7 +83,7 @@ async def test_a_lock_that_lasts_is_unavailable_in_time(tmp_path: Path, how: str
             began = time.monotonic()
             with pytest.raises(Unavailable, match=f"another process keeps {path} locked") as caught:
                 await storage.append_event(event("a", 2))
-            assert time.monotonic() - began < 9
+            assert time.monotonic() - began < 3
             assert caught.value.retryable
             assert caught.value.hint
             assert await ids(storage, "a") == ["a-1"]  # readers are not in anybody's way
@@ -99,7 +99,7 @@ async def test_many_who_wait_for_a_lock_wait_together_and_not_one_after_another(
             began = time.monotonic()
             calls = [storage.append_event(event(f"s{at}", 1)) for at in range(50)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
-            assert time.monotonic() - began < 9
+            assert time.monotonic() - began < 4
         assert {type(outcome) for outcome in outcomes} == {Unavailable}
         for at in range(50):
             assert await ids(storage, f"s{at}") == []
