@@ -18,6 +18,7 @@ import servers
 from gnomon.contracts.storage import read_events
 from gnomon.errors import AccessDenied, ConfigError, Conflict, InvalidInput, StorageError, Unavailable
 from gnomon.registry import storage as store_at
+from gnomon.storage import _postgres_appends
 from gnomon.storage._postgres_appends import Append, Appends, Log
 from gnomon.storage._postgres_migrations import MIGRATIONS
 from gnomon.storage._postgres_tables import CUT_GROUPS, PIECE_BYTES, Statements
@@ -473,6 +474,28 @@ async def test_an_append_that_comes_just_as_the_senders_end_is_sent(turns: int) 
     gate.set()
     async with asyncio.timeout(30):
         assert await asyncio.gather(first, *others) == [True] * 40
+
+
+async def test_an_append_that_comes_while_the_store_closes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_postgres_appends, "_CLOSE_S", 0.1)
+
+    async def send(batch: Sequence[Append]) -> set[Log]:
+        await asyncio.sleep(3_600)
+        return set()
+
+    appends = Appends(send)
+    before = asyncio.ensure_future(appends.add(("t", "a"), Group(1, 1, b"x")))
+    await asyncio.sleep(0.01)
+    closing = asyncio.ensure_future(appends.close())
+    await asyncio.sleep(0.01)
+    with pytest.raises(StorageError, match="closed"):
+        async with asyncio.timeout(30):
+            await appends.add(("t", "b"), Group(1, 1, b"x"))
+    await closing
+    with pytest.raises(StorageError, match="closed while it appended"):
+        await before
 
 
 async def test_numbers_that_the_database_cannot_hold_are_like_any_other_wrong_one(url: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 from gnomon.contracts.storage import Storage
 from gnomon.errors import Conflict
+from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.types.records import Checkpoint, utc_now
 from storing import event, ids, opened
 
@@ -67,3 +69,22 @@ async def test_an_append_among_other_writes_is_done_in_its_turn(tmp_path: Path) 
         latest = await storage.get_latest_checkpoint("a")
         assert latest is not None
         assert latest.id == "a-2"
+
+
+async def test_a_transaction_that_is_interrupted_as_it_begins_does_not_stand_in_the_way() -> None:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    storage = SQLiteStorage(client=connection)
+    await storage.migrate()
+    for steps in range(1, 40):
+        left = [steps]
+
+        def interrupt(left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] == 0
+
+        connection.set_progress_handler(interrupt, 1)
+        await asyncio.gather(storage.list_events("a"), return_exceptions=True)
+        connection.set_progress_handler(None, 1)
+        assert (await storage.list_events("a")).items == ()
+    await storage.close()
+    connection.close()

@@ -47,9 +47,12 @@ class Appends:
         self._waiting: list[Append] = []
         self._senders: set[asyncio.Task[None]] = set()
         self._under_way: list[set[Log]] = []
+        self._is_closed = False
 
     async def add(self, log: Log, group: Group) -> bool:
         """Whether the group is now the end of its log. Who is cancelled does not cancel the others."""
+        if self._is_closed:  # a sender that began now would outlive it
+            raise StorageError("the store was closed in the meantime", hint="open it anew")
         append = Append(log, group, asyncio.get_running_loop().create_future())
         self._waiting.append(append)
         if len(self._senders) < _SENDERS:
@@ -58,6 +61,7 @@ class Appends:
 
     async def close(self) -> None:
         """Send what waits, but not for long."""
+        self._is_closed = True
         if self._senders:
             _, late = await asyncio.wait(set(self._senders), timeout=_CLOSE_S)
             for sender in late:

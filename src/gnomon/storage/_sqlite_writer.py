@@ -118,7 +118,13 @@ class Writer:
         """The connection, in a new transaction."""
         if self._connection is None:
             self._connection = self._connect()
-        self._connection.execute("BEGIN IMMEDIATE")
+        was_in_one = self._connection.in_transaction  # of whoever gave the connection: not ours to undo
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            if self._connection.in_transaction and not was_in_one:  # interrupted when it had just begun
+                self._connection.execute("ROLLBACK")
+            raise
         return self._connection
 
     def _committed(self, batch: list[_Job], connection: sqlite3.Connection) -> list[_Outcome]:
