@@ -6,7 +6,8 @@
     │   ├── MissingExtra        the back end's driver is not installed
     │   ├── MissingKey          no API key
     │   ├── InvalidInput        a file, a pipe or an argument that cannot be used
-    │   └── NotTrusted          a project file sets what only a trusted folder may
+    │   ├── NotTrusted          a project file sets what only a trusted folder may
+    │   └── DefinitionChanged   a turn began under another definition of its agent
     ├── ProviderError         .vendor .status .request_id .retry_after .spent
     │   ├── Unauthorized
     │   ├── BadRequest
@@ -27,7 +28,8 @@
     │   ├── InvalidArguments
     │   ├── ToolFailed
     │   ├── ToolDenied
-    │   └── ToolTimeout
+    │   ├── ToolTimeout
+    │   └── AskUser             no failure: the call waits for a person's answer
     ├── StorageError
     │   ├── Conflict
     │   │   └── Superseded       another runner has the session now
@@ -41,6 +43,8 @@
     │   └── SandboxLost
     ├── GuardrailTripped      says which, and why
     ├── BudgetExceeded        rounds, tokens, money or time
+    ├── InvalidOutput         the model's answer does not fit the output type
+    ├── TurnUnfinished        .turn_id; a turn waits for a person, so it has no result yet
     └── ContractError         .rule; a back end broke its promise; always a bug
 
 The first branch answers *who acts on it*. Absence is `None`, a timed-out
@@ -54,6 +58,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gnomon.types.requests import Spent
 
 __all__ = [
@@ -64,6 +70,7 @@ __all__ = [
     "MissingKey",
     "InvalidInput",
     "NotTrusted",
+    "DefinitionChanged",
     "ProviderError",
     "Unauthorized",
     "BadRequest",
@@ -85,6 +92,7 @@ __all__ = [
     "ToolFailed",
     "ToolDenied",
     "ToolTimeout",
+    "AskUser",
     "StorageError",
     "Conflict",
     "Superseded",
@@ -98,6 +106,8 @@ __all__ = [
     "SandboxLost",
     "GuardrailTripped",
     "BudgetExceeded",
+    "InvalidOutput",
+    "TurnUnfinished",
     "ContractError",
     "scrub",
 ]
@@ -201,6 +211,12 @@ class NotTrusted(ConfigError):
     """A project file sets what only a trusted folder may set."""
 
     code = "not_trusted"
+
+
+class DefinitionChanged(ConfigError):
+    """A turn began under another definition of its agent, and the agent's rule is not to go on."""
+
+    code = "definition_changed"
 
 
 class ProviderError(GnomonError):
@@ -370,6 +386,19 @@ class ToolTimeout(ToolError):
     code = "tool_timeout"
 
 
+class AskUser(ToolError):
+    """Raise this in a tool to ask a person: the turn is suspended, and the answer becomes the call's result.
+
+    The tool is not run again, so raise it before anything is changed. `options` are offered as answers.
+    """
+
+    code = "ask_user"
+
+    def __init__(self, question: str, *, options: Sequence[str] = ()) -> None:
+        super().__init__(question)
+        self.options = tuple(options)
+
+
 class StorageError(GnomonError):
     """A store failed, or refused."""
 
@@ -447,6 +476,22 @@ class BudgetExceeded(GnomonError):
     """A limit on rounds, tokens, money or time does not allow it."""
 
     code = "budget_exceeded"
+
+
+class InvalidOutput(GnomonError):
+    """The model's answer does not fit the output type, also after it was told so."""
+
+    code = "invalid_output"
+
+
+class TurnUnfinished(GnomonError):
+    """A turn waits for a person, so it has no result yet; the message says for what."""
+
+    code = "turn_unfinished"
+
+    def __init__(self, message: str, *, turn_id: str = "", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.turn_id = turn_id
 
 
 class ContractError(GnomonError):

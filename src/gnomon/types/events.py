@@ -35,6 +35,7 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
     "BudgetWarning",
+    "CancelRequested",
     "Claimed",
     "Compacted",
     "Event",
@@ -42,6 +43,9 @@ __all__ = [
     "Live",
     "MessageCompleted",
     "MessageReceived",
+    "ModelStarted",
+    "QuestionAnswered",
+    "QuestionAsked",
     "Released",
     "RunEvent",
     "SessionEvent",
@@ -53,6 +57,8 @@ __all__ = [
     "TurnCancelled",
     "TurnFailed",
     "TurnFinished",
+    "TurnPaused",
+    "TurnResumed",
     "TurnStarted",
     "TurnStop",
     "WIRE_VERSION",
@@ -217,29 +223,44 @@ class Released(msgspec.Struct, frozen=True, tag="released", gc=False):
     epoch: int
 
 
-class MessageReceived(msgspec.Struct, frozen=True, tag="message_received"):
-    """A message from outside: the user's, or one that steers a running turn."""
+class MessageReceived(msgspec.Struct, frozen=True, tag="message_received", omit_defaults=True):
+    """A message from outside. It waits until a turn takes it; one that steers goes to the running turn."""
 
     message_id: str
     message: Message
+    steer: bool = False
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
-    """An agent begins to answer."""
+    """An agent begins to answer. `inputs` are the messages it answers; none named are all that wait."""
 
     turn_id: str
     agent: str
     model: str
     agent_hash: str = ""
     version: int = WIRE_VERSION
+    inputs: tuple[str, ...] = ()
 
 
-class MessageCompleted(msgspec.Struct, frozen=True, tag="message_completed"):
-    """The model's message is final: it replaces whatever a reader drew from deltas."""
+class ModelStarted(msgspec.Struct, frozen=True, tag="model_started", omit_defaults=True):
+    """The model is about to be asked. `attempt` is (epoch, n); `inputs` are messages that steer it now."""
+
+    turn_id: str
+    message_id: str
+    attempt: tuple[int, int]
+    inputs: tuple[str, ...] = ()
+
+
+class MessageCompleted(msgspec.Struct, frozen=True, tag="message_completed", omit_defaults=True):
+    """The model's message is final: it replaces whatever a reader drew from deltas.
+
+    `cost` is in US dollars, with the attempts that failed on the way; `None` when a price is unknown.
+    """
 
     turn_id: str
     message_id: str
     response: Response
+    cost: float | None = None
 
     @property
     def message(self) -> Message:
@@ -263,12 +284,58 @@ class ToolProgress(msgspec.Struct, frozen=True, tag="tool_progress"):
     content: tuple[Part, ...]
 
 
-class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
-    """A call has its one result."""
+class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished", omit_defaults=True):
+    """A call has its one result. Where it was too long for the model, `full` is the text before the cut."""
 
     turn_id: str
     result: ToolResult
     duration_s: float = 0.0
+    full: str = ""
+
+
+class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked", omit_defaults=True):
+    """A call waits for a person: its tool asks something, or it is not known whether it had its effect.
+
+    `unknown` is the second: the answer is then what became of the call, or leave to run it again.
+    """
+
+    turn_id: str
+    call_id: str
+    question: str
+    options: tuple[str, ...] = ()
+    unknown: bool = False
+
+
+class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered", omit_defaults=True):
+    """A person answers for a call: the answer is its result, unless it is to run again."""
+
+    call_id: str
+    content: tuple[Part, ...] = ()
+    run_again: bool = False
+    by: str = ""
+
+
+class CancelRequested(msgspec.Struct, frozen=True, tag="cancel_requested", omit_defaults=True):
+    """Somebody wants the running turn to end: at once, or when the step under way is done."""
+
+    mode: Literal["now", "after_step"] = "now"
+    reason: str = ""
+
+
+class TurnPaused(msgspec.Struct, frozen=True, tag="turn_paused", omit_defaults=True):
+    """The turn waits: the agent is defined otherwise now than when it began."""
+
+    turn_id: str
+    agent_hash: str
+    reason: str = ""
+
+
+class TurnResumed(msgspec.Struct, frozen=True, tag="turn_resumed", omit_defaults=True):
+    """Somebody lets a paused turn go on under the definition of that hash."""
+
+    turn_id: str
+    agent_hash: str
+    by: str = ""
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True, tag="approval_requested", omit_defaults=True):
@@ -362,10 +429,16 @@ LedgerEntry: TypeAlias = (
     | Released
     | MessageReceived
     | TurnStarted
+    | ModelStarted
     | MessageCompleted
     | ToolIntent
     | ToolProgress
     | ToolFinished
+    | QuestionAsked
+    | QuestionAnswered
+    | CancelRequested
+    | TurnPaused
+    | TurnResumed
     | ApprovalRequested
     | ApprovalDecided
     | Compacted

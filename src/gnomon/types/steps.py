@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
 import msgspec
 
+from gnomon.errors import InvalidOutput
 from gnomon.types.events import Error, TurnStop
 from gnomon.types.messages import Message, Meta, ToolCall, ToolResult
 from gnomon.types.records import SessionState, Time
 from gnomon.types.requests import Request, Response, Usage
+
+if TYPE_CHECKING:  # a default of a type variable is known to type checkers long before Python 3.13
+    from typing_extensions import TypeVar
+
+    Out = TypeVar("Out", default=str)
+else:
+    from typing import TypeVar
+
+    Out = TypeVar("Out")
 
 __all__ = [
     "CancelMode",
@@ -18,6 +28,7 @@ __all__ = [
     "GuardrailResult",
     "HookEvent",
     "IsolationLevel",
+    "Out",
     "SessionStatus",
     "SubagentResult",
     "Turn",
@@ -27,10 +38,10 @@ IsolationLevel: TypeAlias = Literal["none", "process", "namespaces", "container"
 CancelMode: TypeAlias = Literal["now", "after_step"]
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Turn(msgspec.Struct, Generic[Out], frozen=True, omit_defaults=True, kw_only=True):
     """What one turn came to. `messages` are the ones it added, the user's first.
 
-    `cost` is in US dollars; `None` when a price is unknown.
+    `cost` is in US dollars; `None` when a price is unknown. `value` is the output, as far as there is one.
     """
 
     id: str
@@ -42,12 +53,21 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     usage: Usage = Usage()
     cost: float | None = None
     error: Error | None = None
+    session_id: str = ""
+    value: Out | None = None
 
     @property
     def text(self) -> str:
         """The last thing the model said."""
         spoken = (message.text for message in reversed(self.messages) if message.role == "assistant")
         return next(spoken, "")
+
+    @property
+    def output(self) -> Out:
+        """What the agent was to give: an object of its output type, or text where none was asked for."""
+        if self.value is None:
+            raise InvalidOutput(f"the turn ended without its output: {_ending(self)}")
+        return self.value
 
 
 class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -119,3 +139,7 @@ class SubagentResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     cost: float | None = None
     error: Error | None = None
     duration_s: float = 0.0
+
+
+def _ending(turn: Turn[Out]) -> str:
+    return turn.error.message if turn.error is not None else f"it stopped with {turn.stop!r}"
