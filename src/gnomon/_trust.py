@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROJECT_FILE",
+    "decoded",
     "home_folder",
     "is_recorded",
     "is_utf8",
@@ -209,7 +210,7 @@ def parse_toml(path: str, content: bytes) -> dict[str, object]:
     """The tables of a TOML file. Its text never reaches a message: it may hold keys."""
     import tomllib
 
-    text = _decoded(path, content)
+    text = decoded(path, content)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -219,7 +220,8 @@ def parse_toml(path: str, content: bytes) -> dict[str, object]:
         raise InvalidInput(f"{one_line(path)} cannot be used: {detail}") from None
 
 
-def _decoded(path: str, content: bytes) -> str:
+def decoded(path: str, content: bytes) -> str:
+    """The text of a file that should be UTF-8; a mark at its beginning is left out."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias, cast
+from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast, get_args, overload
+
+import msgspec
 
 from gnomon import registry
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
 from gnomon.engine.accounts import Accounts
+from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
-from gnomon.engine.clock import Clock
-from gnomon.engine.definition import Definition, Toolbox
+from gnomon.engine.clock import Clock, SystemClock
+from gnomon.engine.definition import Definition, OnChange, Permissions, Toolbox
+from gnomon.engine.history import settled
+from gnomon.engine.ids import new_id
+from gnomon.engine.instructions import Instructions, check_instructions
+from gnomon.engine.journal import Scratch
+from gnomon.engine.live import Channel
+from gnomon.engine.loop import Loop
 from gnomon.engine.run import Run
-from gnomon.errors import ConfigError
+from gnomon.engine.turn import TurnState
+from gnomon.errors import ConfigError, InvalidInput
 from gnomon.facts.catalogue import Catalogue
-from gnomon.tools.function import FunctionTool
-from gnomon.types.messages import Content, Message, Part, as_parts
+from gnomon.session.local import LocalSession, as_message
+from gnomon.session.runs import Detached, Durable
+from gnomon.session.runtime import Runtime
+from gnomon.tools.function import as_tool
+from gnomon.types.events import MessageReceived, RunEvent
+from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
-from gnomon.types.steps import Turn
+from gnomon.types.steps import Out, Turn
 
-__all__ = ["Agent", "Prompt", "ToolLike"]
+__all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
+
+OutputMode: TypeAlias = Literal["auto", "native", "tool"]
+"""How an output is asked for: as a schema that the vendor holds the model to, or as a tool's arguments."""
 
 Prompt: TypeAlias = str | Part | Message | Sequence[Content]
 """What an agent is asked: text, an image, a whole message, or several of them in one list."""
@@ -31,7 +52,7 @@ ToolLike: TypeAlias = Tool | Callable[..., object] | str
 """A tool, a plain function, or the name of a registered tool."""
 
 
-class Agent:
+class Agent(Generic[Out]):
     """A model with instructions and tools.
 
     ```python
@@ -40,21 +61,80 @@ class Agent:
     print(turn.text)
     ```
 
-    An agent holds no conversation: what it should remember is passed as `messages`.
-    `deps` is handed to its tools, as `ToolContext.deps`; no model sees it. `models` says what is
-    known better here than in the facts that come with a release, such as
-    `{"openai:gpt-5": {"input_price": 1.0, "output_price": 8.0}}`; `counter` estimates the tokens that a
-    vendor does not report.
+    `run` and `stream` begin a new session each; `session(id)` is a conversation that goes on. What
+    happens is written to `storage` first: the URL of a store, or a `Storage`; without one it is kept in
+    memory, for as long as the agent is.
+
+    `instructions` are a text or a function that gives one for each turn. `output` is the type of
+    `Turn.output`: a pydantic model, dataclass, TypedDict, msgspec struct or plain type. `permissions` say
+    which calls run: all (`"bypass"`), those that only read (`"plan"`), or none (`"deny"`). `on_change` is
+    the rule for an open turn that began under another definition of the agent. `deps` is handed to the tools,
+    as `ToolContext.deps`; no model sees it. `models` says what is known better here than in the facts that
+    come with a release, such as `{"openai:gpt-5": {"input_price": 1.0, "output_price": 8.0}}`; `counter`
+    estimates the tokens that a vendor does not report.
     """
+
+    @overload
+    def __init__(
+        self: Agent[str],
+        model: str | Provider,
+        *,
+        name: str = "agent",
+        instructions: Instructions | None = None,
+        tools: Sequence[ToolLike] = (),
+        output: None = None,
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
+        budget: Budget | None = None,
+        on_change: OnChange = "continue",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking: Reasoning | None = None,
+        settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | str | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        model: str | Provider,
+        *,
+        name: str = "agent",
+        instructions: Instructions | None = None,
+        tools: Sequence[ToolLike] = (),
+        output: type[Out],
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
+        budget: Budget | None = None,
+        on_change: OnChange = "continue",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking: Reasoning | None = None,
+        settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | str | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> None: ...
 
     def __init__(
         self,
         model: str | Provider,
         *,
         name: str = "agent",
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        output: type[object] | None = None,
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
         budget: Budget | None = None,
+        on_change: OnChange = "continue",
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -64,18 +144,62 @@ class Agent:
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:
-        self._clock = clock
+        check_instructions(instructions)
+        provider, catalogue = _provider(model, settings), Catalogue(models)
+        self._clock = clock or SystemClock()
+        self._store = _store(storage)
+        self._owns_store = not isinstance(storage, Storage)
+        self._is_durable = storage is not None
+        self._runtime: Runtime | None = None
         self._definition = Definition(
-            name=name,
-            provider=_provider(model, settings),
+            name=_name(name),
+            provider=provider,
             tools=Toolbox(_tool(item) for item in _listed(tools)),
             budget=budget or Budget(),
-            accounts=Accounts(_counter(counter), Catalogue(models)),
+            accounts=Accounts(_counter(counter), catalogue),
             instructions=instructions,
+            answer=_answer(output, output_mode, provider, catalogue),
+            permissions=_one_of("permissions", permissions, Permissions),
+            on_change=_one_of("on_change", on_change, OnChange),
             temperature=temperature,
             max_tokens=max_tokens,
             thinking=thinking,
             deps=deps,
+        )
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        name: str | None = None,
+        *,
+        tools: Sequence[ToolLike] = (),
+        storage: str | Storage | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> Agent[str]:
+        """The agent that a YAML, TOML or JSON file describes; `name` says which, where there are several.
+
+        `tools` are added to those that the file names, `storage` takes the place of the file's.
+        """
+        from gnomon.agent_files import read_agent
+
+        spec = read_agent(Path(path), name)
+        return Agent(
+            spec.model,
+            name=spec.name,
+            instructions=spec.instructions,
+            tools=(*spec.tools, *tools),
+            storage=storage if storage is not None else spec.storage,
+            permissions=spec.permissions or "bypass",
+            budget=msgspec.convert(spec.budget, Budget) if spec.budget else None,
+            on_change=spec.on_change or "continue",
+            temperature=spec.temperature,
+            max_tokens=spec.max_tokens,
+            thinking=spec.thinking,
+            settings=spec.settings or None,
+            deps=deps,
+            clock=clock,
         )
 
     @property
@@ -86,19 +210,84 @@ class Agent:
     def provider(self) -> Provider:
         return self._definition.provider
 
-    async def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn:
-        """The whole turn at once: the stream, read to its end."""
+    async def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn[Out]:
+        """The whole turn at once: the stream, read to its end. It is a session of its own."""
         async with self.stream(prompt, messages=messages) as run:
             async for _ in run:
                 pass
             return run.turn
 
-    def stream(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Run:
-        """The turn as it happens. Nothing is asked before the first event is read."""
-        return Run(self._definition, _message(prompt), _messages(messages), self._clock)
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        messages: Sequence[Message] = (),
+        on_leave: Literal["cancel", "detach"] = "cancel",
+    ) -> Run[Out]:
+        """The turn as it happens. Nothing is asked before the first event is read.
+
+        A reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
+        """
+        message, earlier = as_message(prompt), _messages(messages)
+        if _one_of("on_leave", on_leave, Literal["cancel", "detach"]) == "detach":
+            return self._detached(message, earlier)
+        turn_id, session_id = new_id("turn"), new_id("ses")
+        if self._is_durable:
+            started = Durable(self._live, session_id, turn_id, message, earlier)
+            return self._reading(started.events(), started.state, turn_id, session_id)
+        journal = Scratch(session_id, settled(earlier))
+        loop = Loop(
+            self._definition,
+            journal,
+            owner="",
+            clock=self._clock,
+            channel=Channel(session_id),
+            opening=(MessageReceived(new_id("msg"), message),),
+            turns=1,
+            turn_id=turn_id,
+        )
+        return self._reading(loop.events(), lambda: journal.fold.turn, turn_id, session_id)
+
+    def _reading(
+        self,
+        events: AsyncGenerator[RunEvent, None],
+        state: Callable[[], TurnState | None],
+        turn_id: str,
+        session_id: str,
+    ) -> Run[Out]:
+        return Run(events, state, turn_id=turn_id, session_id=session_id, answer=self._definition.answer)
+
+    def _detached(self, message: Message, earlier: Sequence[Message]) -> Run[Out]:
+        session_id = new_id("ses")
+        started = Detached(self._live, session_id, message, earlier)
+        return self._reading(started.events(), started.state, "", session_id)
+
+    def session(self, session_id: str | None = None) -> LocalSession[Out]:
+        """The conversation of that id; a new one without. It is made by its first message."""
+        return LocalSession(self._live(), _session_id(session_id))
+
+    async def serve(self) -> None:
+        """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""
+        runtime = self._live()
+        await runtime.storage()
+        runtime.serve()
+        await runtime.served()
+
+    def _live(self) -> Runtime:
+        """What runs sessions here; anew for an event loop that is another than the last."""
+        loop = asyncio.get_running_loop()
+        if self._runtime is None or self._runtime.event_loop is not loop:
+            if self._runtime is not None and not self._runtime.event_loop.is_closed():
+                raise RuntimeError(
+                    f"the agent {self.name!r} is used in another event loop: close it there, or make two"
+                )
+            self._runtime = Runtime(self._definition, self._store, self._clock, owns_store=self._owns_store)
+        return self._runtime
 
     async def close(self) -> None:
-        """Let go of what the provider holds open. May be called twice."""
+        """Let go of what the agent holds open. What runs stays open in the store. May be called twice."""
+        if self._runtime is not None and self._runtime.event_loop is asyncio.get_running_loop():
+            await self._runtime.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -108,6 +297,67 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+_T = TypeVar("_T")
+
+
+def _one_of(what: str, given: _T, kinds: object) -> _T:
+    known = get_args(kinds)
+    if given not in known:
+        raise ConfigError(f"{what} is {given!r}", hint=f"it may be one of {', '.join(map(repr, known))}")
+    return given
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigError("an agent needs a name: a text that is not empty")
+    return name
+
+
+def _session_id(given: object) -> str:
+    if given is None:
+        return new_id("ses")
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(
+            "the id of a session is a text that is not empty", hint="leave it out for a new one"
+        )
+    return given
+
+
+def _store(given: object) -> Callable[[], Storage]:
+    """What gives the store when it is needed. One that is in memory is the agent's own."""
+    if isinstance(given, Storage) and not isinstance(given, type):
+        return lambda: given
+    if given is None:
+        made: list[Storage] = []
+
+        def in_memory() -> Storage:
+            if not made:
+                made.append(registry.storage("memory://"))
+            return made[0]
+
+        return in_memory
+    if not isinstance(given, str):
+        raise TypeError(
+            f"storage is a URL such as 'sqlite:///gnomon.db' or a Storage, not {type(given).__name__}"
+        )
+    registry.check_storage(given)
+    return lambda: registry.storage(given)
+
+
+def _answer(output: object, mode: OutputMode, provider: Provider, catalogue: Catalogue) -> Answer | None:
+    """How the output is asked for: as the vendor can, as far as that is known."""
+    _one_of("output_mode", mode, OutputMode)
+    if output is None or output is str:
+        return None
+    from gnomon.engine.answer import Answer
+    from gnomon.engine.output import OutputType
+
+    if mode == "auto":
+        known = catalogue.facts(f"{provider.name}:{provider.model}").structured_output
+        mode = "tool" if known is False else "native"
+    return Answer(OutputType(output), mode)
 
 
 def _counter(given: object) -> Callable[[], TokenCounter]:
@@ -151,18 +401,8 @@ def _tool(item: object) -> Tool:
     if isinstance(item, Tool) and not isinstance(item, type):
         return item
     if callable(item):
-        return FunctionTool(item)
+        return as_tool(item)
     raise TypeError(f"a tool is a function, a Tool or a name, not {type(item).__name__}")
-
-
-def _message(prompt: object) -> Message:
-    if isinstance(prompt, Message):
-        return prompt
-    if isinstance(prompt, str | Part):
-        return Message("user", as_parts((prompt,)))
-    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray):
-        return Message("user", as_parts(cast("Sequence[Content]", prompt)))
-    raise TypeError(f"a prompt is text, parts or a Message, not {type(cast(object, prompt)).__name__}")
 
 
 def _messages(messages: Sequence[Message]) -> Sequence[Message]:

@@ -160,6 +160,21 @@ def embedder(text: str, settings: Mapping[str, object] | None = None) -> Embedde
 
 def storage(url: str, settings: Mapping[str, object] | None = None) -> Storage:
     """The store that `sqlite:///gnomon.db`, `postgresql://…` or the like names, made with these settings."""
+    name, kind, chosen = _storage(url, settings)
+    made = kind(**chosen)
+    if not isinstance(made, Storage):
+        raise _no_such_class("storage", name, kind, Storage)
+    return made
+
+
+def check_storage(url: str, settings: Mapping[str, object] | None = None) -> None:
+    """Whether there is such a store, and can be made; nothing is opened."""
+    _storage(url, settings)
+
+
+def _storage(
+    url: str, settings: Mapping[str, object] | None
+) -> tuple[str, type[object], dict[str, object]]:
     scheme, separator, _ = url.strip().partition("://")
     if not separator:
         hint = "write sqlite:///gnomon.db, postgresql://…, redis://…, mongodb://…, dynamodb://region/table"
@@ -171,10 +186,7 @@ def storage(url: str, settings: Mapping[str, object] | None = None) -> Storage:
         raise _no_such_class("storage", name, kind, Storage)
     chosen: dict[str, object] = {**(settings or {}), "url": url.strip()}
     _check_settings("storage", name, kind, chosen)
-    made = kind(**chosen)
-    if not isinstance(made, Storage):
-        raise _no_such_class("storage", name, kind, Storage)
-    return made
+    return name, kind, chosen
 
 
 def _wanted(

@@ -21,7 +21,11 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 DEPENDENCIES = {"msgspec", "aiohttp", "click", "rich", "prompt-toolkit"}
 """Of the default install. A back end that needs more brings an extra."""
 
-EXTRAS = {"providers/_local_child.py": {"xllamacpp"}, "embedders/hashed.py": {"numpy"}}
+EXTRAS = {
+    "providers/_local_child.py": {"xllamacpp"},
+    "embedders/hashed.py": {"numpy"},
+    "agent_files/_yaml.py": {"yaml"},
+}
 
 DRIVERS = {"dynamo": "aiobotocore", "mongo": "pymongo", "postgres": "asyncpg", "redis": "redis"}
 """The extra of each store, and the driver that it brings."""
@@ -255,6 +259,7 @@ def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
     assert requirement_names(extras["knowledge"]) == EXTRAS["embedders/hashed.py"]
+    assert requirement_names(extras["yaml"]) == {"pyyaml"}
     assert {extra: requirement_names(extras[extra]) for extra in DRIVERS} == {
         extra: {driver} for extra, driver in DRIVERS.items()
     }

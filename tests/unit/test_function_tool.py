@@ -15,15 +15,14 @@ from typing import Annotated, Any, Literal, Optional, TypedDict
 
 import msgspec
 import pytest
+from typing_extensions import TypeAliasType
 
-from gnomon import Agent, Image, Provider, Text, ToolContext, ToolFailed, ToolResult, tool
-from gnomon.contracts.tool import SupportsEffects, SupportsTimeout, Tool
+from gnomon import Agent, Provider, ToolContext, ToolFailed, ToolResult, tool
+from gnomon.contracts.tool import Context, SupportsEffects, SupportsTimeout, Tool
 from gnomon.errors import ConfigError, InvalidArguments
-from gnomon.tools.function import FunctionTool
+from gnomon.tools.function import FunctionTool, StreamingFunctionTool
 
 Define = Callable[[str], dict[str, Any]]
-
-PIXEL = Image(data=b"\x89PNG\r\n\x1a\n", media_type="image/png")
 
 
 async def answer(made: Tool, arguments: str = "{}") -> ToolResult:
@@ -338,6 +337,67 @@ async def test_a_context_may_be_written_with_a_default_or_a_note() -> None:
         assert (await answer(made)).text == "call_1"
 
 
+@dataclasses.dataclass
+class Deps:
+    user: str
+
+
+async def test_a_context_may_say_what_its_deps_are() -> None:
+    @tool
+    def plain(n: int, who: Context[Deps]) -> str:
+        return f"{who.deps.user} {n}"
+
+    @tool
+    def optional(n: int, c: Optional[ToolContext[Deps]] = None) -> str:  # noqa: UP045
+        return f"{c.deps.user if c else None} {n}"
+
+    @tool
+    def noted(n: int, *, c: "Annotated[Context[Deps], 'a note'] | None") -> str:
+        return f"{c.deps.user if c else None} {n}"
+
+    @tool
+    def aliased(n: int, c) -> str:
+        return f"{c.deps.user} {n}"
+
+    aliased.__annotations__["c"] = aliased.function.__annotations__["c"] = TypeAliasType("C", Context[Deps])
+    context = ToolContext(call_id="c", deps=Deps("ada"))
+    for made in (plain, optional, noted, aliased):
+        assert list(properties(made)) == ["n"], made
+        assert (await made.execute('{"n": 1}', context)).text == "ada 1"
+        assert "unknown field" in await refusal(made, '{"n": 1, "c": {}, "who": {}}')
+
+
+def test_a_context_is_generic_and_still_small() -> None:
+    made = Context[int](call_id="c", deps=3)
+    assert (type(made), made.deps, Context) == (ToolContext, 3, ToolContext)
+    assert not hasattr(made, "__dict__")
+    assert ToolContext(call_id="c").deps is None
+
+
+async def test_deps_known_to_a_type_checker_only_do_not_hide_the_context(in_module: Define) -> None:
+    users = in_module("""
+from gnomon import tool
+from gnomon.contracts import tool as contracts
+from gnomon.contracts.tool import Context
+
+@tool
+def one(n: int, ctx: Context[Unseen]) -> str:
+    return ctx.call_id
+
+@tool
+def other(n: int, ctx: contracts.ToolContext[Unseen] | None = None) -> str:
+    return ctx.call_id
+
+@tool
+def wrong(n: list[Unseen]) -> None: ...
+""")
+    for name in ("one", "other"):
+        assert list(properties(users[name])) == ["n"]
+        assert (await answer(users[name], '{"n": 1}')).text == "call_1"
+    with pytest.raises(ConfigError, match="Unseen"):
+        users["wrong"].parameters
+
+
 async def test_a_model_cannot_send_a_context_of_its_own() -> None:
     @tool
     def pay(ctx: ToolContext) -> str:
@@ -558,7 +618,7 @@ def test_a_lambda_needs_a_name() -> None:
     assert tool(name="one")(lambda: 1).name == "one"
 
 
-def test_a_generator_is_refused() -> None:
+def test_a_class_of_tools_takes_only_the_functions_it_is_for() -> None:
     def counts() -> Any:
         yield 1
 
@@ -566,8 +626,10 @@ def test_a_generator_is_refused() -> None:
         yield 1
 
     for function in (counts, acounts):
-        with pytest.raises(ConfigError, match="returns its result, it does not yield it"):
-            tool(function)
+        with pytest.raises(ConfigError, match=r"yields, so that it is no FunctionTool \(make it with tool"):
+            FunctionTool(function)
+    with pytest.raises(ConfigError, match="yields nothing on the way"):
+        StreamingFunctionTool(lambda: 1, name="one")
 
 
 @pytest.mark.parametrize("thing", ["text", 5, None.__class__()])
@@ -754,57 +816,6 @@ async def test_a_whole_number_is_taken_where_a_float_is_asked_for() -> None:
         return n / 2
 
     assert (await answer(half, '{"n": 3}')).text == "1.5"
-
-
-# --- what the model gets ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("as it is", "as it is"),
-        ("", ""),
-        (None, "done"),
-        (5, "5"),
-        (1.5, "1.5"),
-        (True, "true"),
-        ({"a": [1, None]}, '{"a":[1,null]}'),
-        ([1, "b"], '[1,"b"]'),
-        (["a", "b"], '["a","b"]'),
-        ([], "[]"),
-        (("a", 1), '["a",1]'),
-        (Point(1, 2), '{"x":1,"y":2}'),
-        (Order("tea"), '{"item":"tea","count":1}'),
-        (Colour.RED, '"red"'),
-        ("čaj 🍵", "čaj 🍵"),
-        ({"čaj": "🍵"}, '{"čaj":"🍵"}'),
-        (b"hello", '"aGVsbG8="'),
-        (10**30, str(10**30)),
-    ],
-)
-async def test_a_result_is_shown_as_text(value: object, text: str) -> None:
-    result = await answer(tool(name="give")(lambda: value))
-    assert result == ToolResult("call_1", "give", (Text(text),), "ok")
-
-
-async def test_pictures_and_lists_of_parts_stay_what_they_are() -> None:
-    assert (await answer(tool(name="show")(lambda: PIXEL))).content == (PIXEL,)
-    shown = await answer(tool(name="show")(lambda: ["look", PIXEL]))
-    assert shown.content == (Text("look"), PIXEL)
-
-
-async def test_a_result_made_by_hand_gets_the_right_call_id_and_name() -> None:
-    by_hand = ToolResult("somebody elses", "other", [Text("no")], status="error", meta={"k": 1})
-    result = await answer(tool(name="give")(lambda: by_hand))
-    assert result == ToolResult("call_1", "give", (Text("no"),), "error", {"k": 1})
-
-
-@pytest.mark.parametrize("value", [object(), threading.Lock(), {(1, 2): 3}, iter([1]), [object()]])
-async def test_what_cannot_be_shown_is_told_by_its_type_alone(value: object) -> None:
-    with pytest.raises(ToolFailed) as caught:
-        await answer(tool(name="give")(lambda: value))
-    told = str(caught.value)
-    assert told == f"give returned {type(value).__name__}, which cannot be shown to a model"
 
 
 # --- sync and async ---------------------------------------------------------

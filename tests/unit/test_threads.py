@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -20,14 +22,15 @@ from gnomon._threads import abandoned, run_in_thread
 @pytest.fixture
 def release(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """What hung functions wait for; they are let go at the end, and waited for."""
-    mine: set[threading.Thread] = set()
+    mine: set[_threads._Job] = set()
     monkeypatch.setattr(_threads, "_abandoned", mine)
     event = threading.Event()
     yield event
     event.set()
-    for thread in tuple(mine):
-        thread.join(10)
-        assert not thread.is_alive()
+    until_s = time.monotonic() + 10
+    while not all(job.ended for job in tuple(mine)):
+        assert time.monotonic() < until_s, "a function that was let go does not end"
+        time.sleep(0.001)
 
 
 def hang(release: threading.Event) -> Callable[[], bool]:
@@ -51,8 +54,12 @@ async def test_what_the_function_returns_comes_back() -> None:
 
 
 async def test_the_thread_is_named_for_its_work_and_does_not_keep_the_process() -> None:
-    thread = await run_in_thread(threading.current_thread, name="weather")
-    assert (thread.name, thread.daemon) == ("gnomon-weather", True)
+    def which() -> tuple[str, bool]:
+        thread = threading.current_thread()
+        return thread.name, thread.daemon
+
+    for name in ("weather", "tide"):  # also when a thread is used again
+        assert await run_in_thread(which, name=name) == (f"gnomon-{name}", True)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +182,128 @@ async def test_a_late_result_disturbs_nobody(release: threading.Event) -> None:
     assert problems == []
 
 
+# --- used again -------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> list[_threads._Worker]:
+    """A pool that nobody has used before: the list of its idle threads."""
+    idle: list[_threads._Worker] = []
+    monkeypatch.setattr(_threads, "_idle", idle)
+    return idle
+
+
+async def test_calls_one_after_the_other_share_a_thread(alone: list[_threads._Worker]) -> None:
+    threads = {await run_in_thread(threading.current_thread) for _ in range(200)}
+    assert len(threads) == 1
+    assert set(alone) == threads
+
+
+async def test_a_thread_without_work_ends(
+    monkeypatch: pytest.MonkeyPatch, alone: list[_threads._Worker]
+) -> None:
+    monkeypatch.setattr(_threads, "IDLE_S", 0.02)
+    threads = await asyncio.gather(*(run_in_thread(threading.current_thread) for _ in range(20)))
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 10)
+        assert not thread.is_alive()
+    assert alone == []
+
+
+async def test_no_more_threads_wait_for_work_than_may_work(
+    monkeypatch: pytest.MonkeyPatch, alone: list[_threads._Worker]
+) -> None:
+    go_on, started = threading.Event(), []
+
+    def work() -> threading.Thread:
+        started.append(1)
+        go_on.wait(30)
+        return threading.current_thread()
+
+    tasks = [asyncio.create_task(run_in_thread(work)) for _ in range(6)]
+    await until(lambda: len(started) == 6)
+    monkeypatch.setattr(_threads, "LIMIT", 2)
+    go_on.set()
+    assert len(set(await asyncio.gather(*tasks))) == 6
+    assert len(alone) == 2
+
+
+async def test_a_thread_that_is_taken_as_its_wait_ends_does_the_work(
+    monkeypatch: pytest.MonkeyPatch, alone: list[_threads._Worker]
+) -> None:
+    monkeypatch.setattr(_threads, "IDLE_S", 0.0)
+    real, done = _threads._unlist, threading.Event()
+
+    def taken_first(worker: _threads._Worker) -> bool:
+        monkeypatch.setattr(_threads, "_unlist", real)
+        _threads._start(_threads._Job("late", lambda: done.set))
+        return real(worker)
+
+    monkeypatch.setattr(_threads, "_unlist", taken_first)
+    thread = await run_in_thread(threading.current_thread)
+    await until(done.is_set)
+    await asyncio.to_thread(thread.join, 10)
+    assert not thread.is_alive()
+    assert alone == []
+
+
+async def test_no_call_is_lost_among_threads_that_end_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_threads, "IDLE_S", 0.0)
+    numbers = await asyncio.gather(*(run_in_thread(lambda n=n: n) for n in range(2000)))
+    assert numbers == list(range(2000))
+
+
+async def test_an_idle_thread_holds_on_to_nothing(alone: list[_threads._Worker]) -> None:
+    class Thing:
+        pass
+
+    def make() -> Thing:
+        return Thing()
+
+    seen = weakref.ref(await run_in_thread(make))
+    await until(lambda: len(alone) == 1)
+    await until(lambda: (gc.collect(), seen())[1] is None)
+
+
+async def test_a_thread_that_was_abandoned_serves_again_when_it_is_done(
+    release: threading.Event, alone: list[_threads._Worker]
+) -> None:
+    task = asyncio.create_task(run_in_thread(hang(release)))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    release.set()
+    await until(lambda: abandoned() == 0 and len(alone) == 1)
+    (idle,) = alone
+    assert await run_in_thread(threading.current_thread) is idle
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_has_threads_of_its_own() -> None:
+    program = """
+import asyncio, os, warnings
+from gnomon import _threads
+from gnomon._threads import abandoned, run_in_thread
+
+warnings.simplefilter("ignore")  # newer versions of Python warn of a fork beside threads
+
+async def main():
+    return await asyncio.wait_for(run_in_thread(lambda: "ran"), 10)
+
+asyncio.run(main())
+_threads._abandoned.add(_threads._Job("hung", lambda: (lambda: None)))
+_threads._lock.acquire()  # as another thread may hold it at that moment
+child = os.fork()
+if child == 0:
+    print("child", asyncio.run(main()), abandoned(), flush=True)
+    os._exit(0)
+_threads._lock.release()
+print("ended", os.waitpid(child, 0)[1], asyncio.run(main()), abandoned())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("child ran 0\nended 0 ran 1\n", "")
+
+
 # --- nothing is left --------------------------------------------------------
 
 
@@ -202,31 +331,29 @@ def test_a_loop_that_is_over_is_let_go_when_the_next_one_begins(monkeypatch: pyt
     assert loops[0]() is None
 
 
-async def test_threads_that_were_abandoned_and_ended_are_forgotten(release: threading.Event) -> None:
+async def test_what_was_abandoned_and_has_ended_is_forgotten(release: threading.Event) -> None:
     """In a process that runs for months nobody may ever ask how many there are."""
-    threads: list[weakref.ref[threading.Thread]] = []
+    started: list[str] = []
 
     def work(gate: threading.Event) -> None:
-        threads.append(weakref.ref(threading.current_thread()))
+        started.append("one")
         gate.wait(30)
 
     async def abandon(gate: threading.Event) -> None:
-        known = len(threads)
+        known = len(started)
         task = asyncio.create_task(run_in_thread(lambda: work(gate)))
-        await until(lambda: len(threads) > known)
+        await until(lambda: len(started) > known)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     gate = threading.Event()
     await abandon(gate)
+    (first,) = _threads._abandoned
     gate.set()
-    alive = threads[0]()
-    assert alive is not None
-    alive.join(10)
-    del alive
+    await until(lambda: first.ended)
     await abandon(release)
-    gc.collect()
-    assert threads[0]() is None
+    assert len(_threads._abandoned) == 1
+    assert first not in _threads._abandoned
 
 
 def test_counting_is_safe_while_another_loop_abandons_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +361,11 @@ def test_counting_is_safe_while_another_loop_abandons_a_thread(monkeypatch: pyte
     book: set[object] = set()
 
     class Busy:
-        def is_alive(self) -> bool:
+        @property
+        def ended(self) -> bool:
             book.add(object())
             book.add(threading.Thread())
-            return False
+            return True
 
     book.update({Busy(), Busy()})
     monkeypatch.setattr(_threads, "_abandoned", book)

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 from gnomon.types.events import ToolProgress
 from gnomon.types.messages import ToolResult
 
+if TYPE_CHECKING:  # a default of a type variable is known to type checkers long before Python 3.13
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", default=object, covariant=True)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps", covariant=True)
+
 __all__ = [
     "DEFAULT_TIMEOUT_S",
+    "Context",
+    "Deps",
+    "OnUnknown",
     "SupportsEffects",
     "SupportsLookup",
+    "SupportsOutputCap",
     "SupportsProgress",
     "SupportsTimeout",
+    "SupportsUnknown",
     "Tool",
     "ToolContext",
 ]
@@ -21,6 +35,9 @@ __all__ = [
 
 DEFAULT_TIMEOUT_S = 60.0
 """How long a call may take when its tool does not say."""
+
+OnUnknown: TypeAlias = Literal["ask", "tell"]
+"""Who is told of a call of which nobody knows whether it had its effect: a person, or the model."""
 
 
 def _never() -> bool:
@@ -31,8 +48,8 @@ def _no_timer(running: bool) -> None:
     pass
 
 
-class ToolContext:
-    """What a tool is told of the call it serves (T5).
+class ToolContext(Generic[Deps]):
+    """What a tool is told of the call it serves (T5); `Context[MyDeps]` says what its `deps` are.
 
     `idempotency_key` comes from the ledger and is the same on every attempt, so
     it can be handed to a service that refuses doubles; `attempt` counts from 1.
@@ -58,7 +75,7 @@ class ToolContext:
         turn_id: str = "",
         idempotency_key: str = "",
         attempt: int = 1,
-        deps: object = None,
+        deps: Deps = None,  # pyright: ignore[reportArgumentType] - who gives none reads none
         is_cancelled: Callable[[], bool] = _never,
         run_timer: Callable[[bool], None] = _no_timer,
     ) -> None:
@@ -89,6 +106,10 @@ class ToolContext:
         return (
             f"ToolContext(call_id={self.call_id!r}, session_id={self.session_id!r}, attempt={self.attempt})"
         )
+
+
+Context = ToolContext
+"""The same, as a tool writes it: `ctx: Context[MyDeps]`."""
 
 
 @runtime_checkable
@@ -188,3 +209,27 @@ class SupportsTimeout(Protocol):
 
     @property
     def timeout_s(self) -> float | None: ...
+
+
+@runtime_checkable
+class SupportsOutputCap(Protocol):
+    """A tool that says how much of its result a model should see.
+
+    - of a longer text the caller must keep head and tail, and say what it left out;
+      `None` must be read as the caller's default, never as unlimited (T3).
+    """
+
+    @property
+    def max_output_chars(self) -> int | None: ...
+
+
+@runtime_checkable
+class SupportsUnknown(Protocol):
+    """A tool that says what becomes of a call whose outcome nobody can find out.
+
+    - with "ask" the session must wait for a person; with "tell" the model must get a
+      result of status `unknown`. In neither case may the call be run again in silence.
+    """
+
+    @property
+    def on_unknown(self) -> OnUnknown: ...

@@ -13,7 +13,7 @@ import msgspec
 from gnomon.contracts.counter import SupportsLearning, TokenCounter
 from gnomon.facts.catalogue import Catalogue
 from gnomon.types.messages import Message
-from gnomon.types.requests import Request, Response, Usage
+from gnomon.types.requests import Request, Response, Spent, Usage
 
 __all__ = ["Accounts", "Books"]
 
@@ -48,6 +48,10 @@ class Books:
         self._accounts = accounts
         self._model = model
 
+    @property
+    def provider(self) -> str:
+        return self._model.partition(":")[0]
+
     @cached_property
     def _counter(self) -> TokenCounter:
         """One for this model, which remembers what it has measured for as long as the turn lasts."""
@@ -80,6 +84,14 @@ class Books:
     def cost(self, response: Response, when: datetime) -> Decimal | None:
         """In US dollars, with the attempts that failed on the way; `None` where a price is not known."""
         return self._accounts.cost(response, self._model, when)
+
+    def cost_of(self, spent: tuple[Spent, ...], when: datetime) -> Decimal | None:
+        """What attempts cost that came to nothing."""
+        provider, _, model = self._model.partition(":")
+        nothing = Response(
+            message=Message("assistant"), stop_reason="other", provider=provider, model=model, discarded=spent
+        )
+        return self._accounts.cost(nothing, self._model, when)
 
     def _sent(self, request: Request, usage: Usage) -> int:
         if isinstance(self._counter, SupportsLearning):

@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
-from gnomon.contracts.tool import SupportsEffects, SupportsTimeout, Tool
+from gnomon.contracts.tool import (
+    SupportsEffects,
+    SupportsLookup,
+    SupportsOutputCap,
+    SupportsProgress,
+    SupportsTimeout,
+    SupportsUnknown,
+    Tool,
+)
 from gnomon.engine.accounts import Accounts
+from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
+from gnomon.engine.instructions import Instructions
 from gnomon.errors import ConfigError
 from gnomon.types.messages import Message, ToolDef
 from gnomon.types.requests import Reasoning, Request
 
-__all__ = ["DEFAULT_TOOL_TIMEOUT_S", "Definition", "Toolbox"]
+__all__ = [
+    "DEFAULT_OUTPUT_CHARS",
+    "DEFAULT_TOOL_TIMEOUT_S",
+    "Definition",
+    "OnChange",
+    "Permissions",
+    "Toolbox",
+    "Traits",
+]
+
+OnChange: TypeAlias = Literal["continue", "pause", "refuse"]
+"""What becomes of an open turn that began under another definition of its agent."""
+
+Permissions: TypeAlias = Literal["bypass", "plan", "deny"]
+"""Which calls run: all of them, those that only read, or none."""
+
+DEFAULT_OUTPUT_CHARS = 30_000
+"""How much of a result a model is shown when its tool does not say."""
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What a tool offers, asked once: such a question costs more than a call."""
+
+    timeout_s: float
+    output_chars: int
+    idempotent: bool
+    lookup: SupportsLookup | None
+    progress: SupportsProgress | None
+    tell_unknown: bool
 
 
 class Toolbox:
@@ -25,8 +68,7 @@ class Toolbox:
             if tool.name in self._tools:
                 raise ConfigError(f"two tools are called {tool.name!r}", hint="give one another name")
             self._tools[tool.name] = tool
-        # What a tool offers is asked once, here: such a question costs more than a call.
-        self._limits = {name: _limit_s(tool) for name, tool in self._tools.items()}
+        self._traits = {name: _traits(tool) for name, tool in self._tools.items()}
         self.definitions = tuple(_definition(tool) for tool in self._tools.values())
 
     @property
@@ -36,8 +78,9 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
-    def timeout_s(self, tool: Tool) -> float:
-        return self._limits[tool.name]
+    def traits(self, tool: Tool) -> Traits:
+        found = self._traits.get(tool.name)
+        return found if found is not None else _traits(tool)
 
 
 class Definition:
@@ -51,10 +94,13 @@ class Definition:
         tools: Toolbox,
         budget: Budget,
         accounts: Accounts,
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
+        answer: Answer | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
+        permissions: Permissions = "bypass",
+        on_change: OnChange = "continue",
         deps: object = None,
     ) -> None:
         self.name = name
@@ -63,6 +109,9 @@ class Definition:
         self.budget = budget
         self.accounts = accounts
         self.instructions = instructions
+        self.answer = answer
+        self.permissions: Permissions = permissions
+        self.on_change: OnChange = on_change
         self.deps = deps
         self._temperature = temperature
         self._max_tokens = max_tokens
@@ -72,22 +121,56 @@ class Definition:
     def model(self) -> str:
         return f"{self.provider.name}:{self.provider.model}"
 
-    def request(self, messages: Sequence[Message]) -> Request:
+    @cached_property
+    def hash(self) -> str:
+        """The same for agents that are defined alike. What a function does is not looked into."""
+        told = self.instructions
+        if callable(told):
+            told = f"{getattr(told, '__module__', '')}.{getattr(told, '__qualname__', type(told).__name__)}"
+        parts = (
+            self.name,
+            self.model,
+            told,
+            self.tools.definitions,
+            self.answer.schema if self.answer is not None else None,
+            self._temperature,
+            self._max_tokens,
+            self._thinking,
+            self.permissions,
+        )
+        return sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:32]
+
+    def request(
+        self, messages: Sequence[Message], system: str | None = None, extra: tuple[ToolDef, ...] = ()
+    ) -> Request:
         """The next question to the model: the whole conversation, and every tool, every time."""
+        answer = self.answer
+        if answer is not None:
+            extra = (*extra, *answer.tools)
         return Request(
             messages=tuple(messages),
             model=self.provider.model,
-            system=self.instructions,
-            tools=self.tools.definitions,
+            system=system,
+            tools=(*self.tools.definitions, *extra) if extra else self.tools.definitions,
+            tool_choice=answer.tool_choice if answer is not None else None,
             temperature=self._temperature,
             max_tokens=self._max_tokens,
             thinking=self._thinking,
+            output_schema=answer.native_schema if answer is not None else None,
         )
 
 
-def _limit_s(tool: Tool) -> float:
+def _traits(tool: Tool) -> Traits:
     limit = tool.timeout_s if isinstance(tool, SupportsTimeout) else None
-    return DEFAULT_TOOL_TIMEOUT_S if limit is None else limit
+    cap = tool.max_output_chars if isinstance(tool, SupportsOutputCap) else None
+    return Traits(
+        timeout_s=DEFAULT_TOOL_TIMEOUT_S if limit is None else limit,
+        output_chars=DEFAULT_OUTPUT_CHARS if cap is None else cap,
+        idempotent=isinstance(tool, SupportsEffects) and tool.idempotent,
+        lookup=tool if isinstance(tool, SupportsLookup) else None,
+        progress=tool if isinstance(tool, SupportsProgress) else None,
+        tell_unknown=isinstance(tool, SupportsUnknown) and tool.on_unknown == "tell",
+    )
 
 
 def _definition(tool: Tool) -> ToolDef:

@@ -6,17 +6,25 @@ what lies before the current view, so that a long session is opened from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
+from gnomon.engine.history import interrupted
+from gnomon.engine.turn import Ended, TurnMark, TurnState
 from gnomon.engine.view import View
 from gnomon.types.events import (
+    CancelRequested,
     Claimed,
     Compacted,
     Event,
+    MessageCompleted,
     MessageReceived,
+    ModelStarted,
     Released,
+    ToolFinished,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -25,10 +33,20 @@ from gnomon.types.events import (
 from gnomon.types.messages import Message, Meta, ToolCall
 from gnomon.types.requests import Usage, add_usage
 
-__all__ = ["Fold", "Snapshot"]
+__all__ = ["Fold", "Snapshot", "Waiting"]
 
 _RECENT = 1_000
 """How many messages are remembered by their id, to know one that is sent again."""
+
+_VIEWED = frozenset({"claimed", "released"})
+"""What says nothing of the view, and so need not be read again where a snapshot covers it."""
+
+
+class Waiting(NamedTuple):
+    """A message that no turn has taken yet, with its place."""
+
+    seq: int
+    received: MessageReceived
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,29 +55,41 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     view_start: int = 1
     owner: str | None = None
     epoch: int = 0
-    turn_id: str | None = None
-    open_calls: tuple[str, ...] = ()
+    turn: TurnMark | None = None
+    waiting: dict[str, int] = {}
     recent: dict[str, int] = {}
     usage: Usage = Usage()
     cost: float | None = 0.0
-    version: int = 1
+    cancel: CancelRequested | None = None
+    version: int = 2
 
 
 class Fold:
     """The state of a session after `seq` events."""
 
-    def __init__(self, snapshot: Snapshot | None = None, seq: int = 0) -> None:
+    def __init__(
+        self, snapshot: Snapshot | None = None, seq: int = 0, messages: Iterable[Message] = ()
+    ) -> None:
         start = snapshot or Snapshot()
         self.seq = start.view_start - 1
         """The last event that was taken in."""
         self.view_start = start.view_start
         self.owner, self.epoch = start.owner, start.epoch
-        self.turn_id = start.turn_id
         self.usage, self.cost = start.usage, start.cost
         self.recent = dict(start.recent)
         """The ids of messages that came lately, and where they stand."""
+        self.waiting: dict[str, Waiting] = {}
+        """The messages that no turn has taken, in the order in which they came."""
+        self.cancel: CancelRequested | None = start.cancel
+        """What somebody wants to be done to the open turn."""
+        self.turn: TurnState | None = None
+        """The latest turn, open or ended."""
+        self.cut: dict[str, int] = {}
+        """The calls whose results were too long to be shown whole, and where those stand."""
+        if start.turn is not None and start.turn.seq < start.view_start:
+            self.turn = TurnState.of(start.turn)
         self._known = seq if snapshot is not None else 0
-        self._view = View()
+        self._view = View(messages)
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -67,60 +97,144 @@ class Fold:
         return self._view.messages
 
     @property
+    def open_turn(self) -> TurnState | None:
+        return self.turn if self.turn is not None and self.turn.ended is None else None
+
+    @property
+    def turn_id(self) -> str | None:
+        return self.turn.id if self.turn is not None and self.turn.ended is None else None
+
+    @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last message that have no result yet."""
-        return self._view.open_calls
+        return self.turn.open_calls if self.turn is not None else ()
 
     @property
     def intents(self) -> dict[str, str]:
         """The open calls that had begun to run, and the key of each."""
-        return self._view.intents
+        turn = self.turn
+        return {} if turn is None else {at: key for at, key in turn.intents.items() if at not in turn.results}
 
     def has_result(self, call_id: str) -> bool:
-        return self._view.has_result(call_id)
+        """Whether that call of the last message is answered."""
+        return self.turn is not None and call_id in self.turn.results
+
+    def needs(self, seq: int, kind: str) -> bool:
+        """Whether an event of that kind has to be read; one that a snapshot covers may not."""
+        return seq > self._known or kind not in _VIEWED
 
     def snapshot(self) -> Snapshot:
+        turn = self.open_turn
         return Snapshot(
             view_start=self.view_start,
             owner=self.owner,
             epoch=self.epoch,
-            turn_id=self.turn_id,
-            open_calls=tuple(call.id for call in self.open_calls),
+            turn=turn.mark() if turn is not None else None,
+            waiting={message_id: waiting.seq for message_id, waiting in self.waiting.items()},
             recent=self.recent,
             usage=self.usage,
             cost=self.cost,
+            cancel=self.cancel,
         )
 
     def state(self) -> Meta:
         """The snapshot as a checkpoint keeps it."""
         return msgspec.to_builtins(self.snapshot())
 
-    def take(self, seq: int, event: Event) -> None:
-        """The next event. Of those that the snapshot covers, only the view needs to know."""
-        self._view.take(seq, event)
+    def skip(self, seq: int) -> None:
+        """An event that need not be read."""
         self.seq = seq
-        if seq > self._known:
-            self._count(seq, event)
 
-    def _count(self, seq: int, event: Event) -> None:
-        match event:
-            case Claimed(owner, epoch):
-                self.owner, self.epoch = owner, epoch
-            case Released(epoch=epoch) if epoch == self.epoch:
-                self.owner = None
-            case MessageReceived(message_id):
-                self._remember(message_id, seq)
-            case TurnStarted(turn_id):
-                self.turn_id = turn_id
-            case TurnFinished() | TurnFailed() | TurnCancelled():
-                self._settle(event)
-            case Compacted(view_start=view_start):
-                self.view_start = view_start
-            case _:
-                pass
+    def take(self, seq: int, event: Event, at: datetime | None = None) -> None:
+        """The next event. Of those that the snapshot covers, only the conversation needs to know."""
+        self.seq = seq
+        counts = seq > self._known
+        if isinstance(event, MessageReceived):
+            self._receive(seq, event, counts)
+        elif isinstance(event, TurnStarted):
+            self._start(seq, event, at)
+        elif isinstance(event, Claimed | Released):
+            self._own(event, counts)
+        else:
+            self._go_on(seq, event, at, counts)
 
-    def _settle(self, ended: TurnFinished | TurnFailed | TurnCancelled) -> None:
-        self.turn_id = None
+    def wait(self, seq: int, received: MessageReceived) -> None:
+        """A message that stands before the view, and that no turn has taken."""
+        self.waiting[received.message_id] = Waiting(seq, received)
+
+    def _receive(self, seq: int, received: MessageReceived, counts: bool) -> None:
+        self.waiting[received.message_id] = Waiting(seq, received)
+        if counts:
+            self._remember(received.message_id, seq)
+
+    def _own(self, event: Claimed | Released, counts: bool) -> None:
+        if not counts:
+            return
+        if isinstance(event, Claimed):
+            self.owner, self.epoch = event.owner, event.epoch
+        elif event.epoch == self.epoch:
+            self.owner = None
+
+    def _start(self, seq: int, started: TurnStarted, at: datetime | None) -> None:
+        self._close_calls()
+        self.turn = TurnState(started, at, seq)
+        self._include(started.inputs or tuple(self.waiting))
+
+    def _go_on(self, seq: int, event: Event, at: datetime | None, counts: bool) -> None:
+        if isinstance(event, CancelRequested):
+            # One that comes when there is nothing to do must not end what comes after it.
+            self.cancel = event if self.open_turn is not None or self.waiting else self.cancel
+        elif isinstance(event, Compacted):
+            if counts:
+                self.view_start = event.view_start
+            self._view.start(event.view_start, event.summary)
+        else:
+            self._pass_on(seq, event, at, counts)
+
+    def _pass_on(self, seq: int, event: Event, at: datetime | None, counts: bool) -> None:
+        """What the turn takes in."""
+        turn = self.turn
+        if turn is None:
+            if not isinstance(event, MessageCompleted):
+                return
+            turn = self.turn = TurnState(TurnStarted(event.turn_id, "", ""), at, seq)
+        if isinstance(event, ModelStarted) and event.inputs:
+            self._include(event.inputs)
+        if isinstance(event, ToolFinished) and event.full:
+            self.cut[event.result.call_id] = seq
+        if isinstance(event, MessageCompleted):
+            self._close_calls()
+        if (message := turn.take(event, at, counts=counts)) is not None:
+            # Results stand where their calls stand, so that a view never parts them.
+            place = turn.called_at if isinstance(event, ToolFinished) else seq
+            turn.called_at = place
+            self._view.add(place, message)
+        if isinstance(event, TurnFinished | TurnFailed | TurnCancelled):
+            self._settle(event, counts)
+
+    def _include(self, message_ids: Sequence[str]) -> None:
+        """Messages that waited become part of the conversation."""
+        for message_id in message_ids:
+            waited = self.waiting.pop(message_id, None)
+            if waited is not None:
+                self._view.add(waited.seq, waited.received.message)
+                if self.turn is not None:
+                    self.turn.messages.append(waited.received.message)
+
+    def _close_calls(self) -> None:
+        """No model is shown a call without a result, whatever the log is like."""
+        if self.turn is not None and self.turn.open_calls:
+            results = self.turn.results
+            answers = [results.get(call.id) or interrupted(call) for call in self.turn.calls]
+            self._view.add(self.turn.called_at, Message.tool(*answers))
+
+    def _settle(self, ended: Ended, counts: bool) -> None:
+        self._close_calls()
+        if self.turn is not None:
+            self.turn.calls = ()
+        self.cancel = None
+        if not counts:
+            return
         self.usage = add_usage((self.usage, ended.usage))
         known = self.cost is not None and ended.cost is not None
         self.cost = (self.cost or 0.0) + (ended.cost or 0.0) if known else None

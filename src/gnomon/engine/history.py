@@ -1,34 +1,12 @@
-"""What was said so far: the fold of the events that a turn records."""
+"""Earlier messages that are handed to an agent, made whole: every call in them gets its one result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from gnomon.engine.view import View
-from gnomon.types.events import LedgerEntry
 from gnomon.types.messages import Message, ToolCall, ToolResult
 
-__all__ = ["History", "settled"]
-
-
-class History:
-    """The conversation in memory. It changes by events alone, so a durable one can take its place.
-
-    Every call has exactly one result, in the order of the calls: they become one
-    message when the last of them is in.
-    """
-
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._view = View(settled(messages))
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        return self._view.messages
-
-    async def append(self, *entries: LedgerEntry) -> None:
-        """Take in what happened, in order. What is appended is kept when this returns."""
-        for entry in entries:
-            self._view.take(0, entry)
+__all__ = ["interrupted", "settled"]
 
 
 def settled(messages: Iterable[Message]) -> list[Message]:
@@ -56,8 +34,8 @@ def _settled_answers(calls: tuple[ToolCall, ...], answers: list[Message]) -> lis
     # From the last to the first, so that of two results for one call the first holds.
     results = reversed([result for answer in answers for result in answer.tool_results])
     given = {result.call_id: result for result in results}
-    return [Message.tool(*(given.get(call.id) or _interrupted(call) for call in calls))]
+    return [Message.tool(*(given.get(call.id) or interrupted(call) for call in calls))]
 
 
-def _interrupted(call: ToolCall) -> ToolResult:
+def interrupted(call: ToolCall) -> ToolResult:
     return ToolResult.of(call, "this call was interrupted; it is not known to have run", status="interrupted")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple, Self
 
 import msgspec
@@ -36,6 +37,7 @@ from gnomon.types.events import (
     Released,
     ToolFinished,
 )
+from gnomon.types.messages import Meta
 from gnomon.types.records import Checkpoint, LedgerEvent, SessionRecord, SessionState, Time
 
 __all__ = ["Ledger", "Read"]
@@ -43,13 +45,16 @@ __all__ = ["Ledger", "Read"]
 _POLL_S = 0.25
 _TRIES = 1_000
 _SAVE_EVERY = 50
+_COPIED = 200
+_NO_BLOBS: dict[str, bytes] = {}
 
 
 class Read(NamedTuple):
-    """An entry with its place in the ledger."""
+    """An entry with its place in the ledger, and when it was written."""
 
     seq: int
     entry: Event
+    at: datetime
 
 
 class Ledger:
@@ -60,6 +65,8 @@ class Ledger:
     nobody else has claimed it, and raise `Superseded` after that.
     """
 
+    is_shared = True
+
     def __init__(self, storage: Storage, session_id: str, *, clock: Clock | None = None) -> None:
         self.session_id = session_id
         self.fold = Fold()
@@ -69,6 +76,9 @@ class Ledger:
         self._owners = storage if isinstance(storage, SupportsOwners) else None
         self._clock = clock or SystemClock()
         self._claim: Claimed | None = None
+        self._row: SessionRecord | None = None
+        self.proved_at = 0.0
+        """When an append last showed that the session is ours, by the clock that only goes forward."""
         self._writing = asyncio.Lock()
         self._saved_seq, self._saved_start = 0, self.fold.view_start
 
@@ -80,6 +90,7 @@ class Ledger:
         if snapshot is not None:
             ledger.fold = Fold(snapshot, seq)
             ledger._saved_seq, ledger._saved_start = seq, ledger.fold.view_start
+            await ledger._read_waiting(snapshot)
         await ledger.refresh()
         if ledger.fold.seq < seq:  # of a log that is not there any more: what is there counts
             ledger = cls(storage, session_id, clock=clock)
@@ -92,6 +103,16 @@ class Ledger:
         if found is None or found.session_id != self.session_id:
             return None, 0
         return _snapshot(found), found.seq
+
+    async def _read_waiting(self, snapshot: Snapshot) -> None:
+        """The messages that wait since before the view starts."""
+        for seq in sorted(snapshot.waiting.values()):
+            if seq < snapshot.view_start:
+                page = await self._storage.list_events(self.session_id, seq - 1, 1)
+                for event in page.items:
+                    entry = await self._entry(event)
+                    if isinstance(entry, MessageReceived):
+                        self.fold.wait(seq, entry)
 
     @property
     def claim_held(self) -> Claimed | None:
@@ -109,9 +130,12 @@ class Ledger:
         new: list[Read] = []
         async with read_events(self._storage, self.session_id, after_seq=self.fold.seq) as events:
             async for event in events:
+                if not self.fold.needs(event.seq, event.type):
+                    self.fold.skip(event.seq)
+                    continue
                 entry = await self._entry(event)
-                self.fold.take(event.seq, entry)
-                new.append(Read(event.seq, entry))
+                self.fold.take(event.seq, entry, event.created_at)
+                new.append(Read(event.seq, entry, event.created_at))
         return new
 
     def watch(self, after_seq: int = 0) -> PullStream[Read]:
@@ -122,16 +146,18 @@ class Ledger:
         if isinstance(self._storage, SupportsWatch):
             async with self._storage.watch(self.session_id, after_seq) as events:
                 async for event in events:
-                    yield Read(event.seq, await self._entry(event))
+                    yield Read(event.seq, await self._entry(event), event.created_at)
                     after_seq = event.seq
         while True:  # a store that cannot tell is asked again and again
             async with read_events(self._storage, self.session_id, after_seq=after_seq) as events:
                 async for event in events:
-                    yield Read(event.seq, await self._entry(event))
+                    yield Read(event.seq, await self._entry(event), event.created_at)
                     after_seq = event.seq
             await asyncio.sleep(_POLL_S)
 
     async def _entry(self, event: LedgerEvent) -> Event:
+        if event.version == PLAIN:
+            return unpacked(event, _NO_BLOBS)
         blobs: dict[str, bytes] = {}
         for digest in blobs_named(event):
             found = await self._blobs.get_blob(digest) if self._blobs is not None else None
@@ -147,17 +173,62 @@ class Ledger:
         A message with an id that was seen, and a result of a call that has one, are not
         added again.
         """
+        return await self._added(entries, as_runner=True)
+
+    async def receive(self, *entries: LedgerEntry) -> int:
+        """The same for what comes from outside: a message, an answer, a cancel. It needs no claim."""
+        return await self._added(entries, as_runner=False)
+
+    async def _added(self, entries: Sequence[LedgerEntry], *, as_runner: bool) -> int:
         async with self._writing:
             for _ in range(_TRIES):
-                self._check_claim()
+                if as_runner:
+                    self._check_claim()
                 new = [entry for entry in _without_twins(entries) if not self._has(entry)]
                 if not new or await self._append(new):
                     return self.fold.seq
         raise Conflict(f"session {self.session_id!r} is written by too many at once")
 
+    async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
+        """Add the entries as one, after that place. `False`: others were first, and are in the fold.
+
+        A `Claimed` among them is a claim of ours; whether the session is free was asked before.
+        """
+        async with self._writing:
+            claim = next((entry for entry in entries if isinstance(entry, Claimed)), None)
+            if claim is None:
+                self._check_claim()
+            if self.fold.seq != after or not await self._append(entries):
+                return False
+            self._claim = claim or self._claim
+            self.proved_at = self._clock.monotonic()
+            return True
+
+    async def try_receive(self, entries: Sequence[LedgerEntry], after: int) -> bool:
+        """The same for what comes from outside, which needs no claim."""
+        async with self._writing:
+            return self.fold.seq == after and await self._append(entries)
+
+    async def copy_from(self, session_id: str, end: int) -> None:
+        """Begin this ledger, which is empty, with the events of another up to that place."""
+        async with self._writing:
+            seq = 0
+            while seq < end:
+                page = await self._storage.list_events(session_id, seq, min(_COPIED, end - seq))
+                if not page.items:
+                    raise NotFound(f"the ledger of session {session_id!r} has no event {seq + 1}")
+                copied = [
+                    msgspec.structs.replace(event, session_id=self.session_id, id=new_id("evt"))
+                    for event in page.items
+                ]
+                await self._storage.append_events(copied)
+                seq = copied[-1].seq
+            await self._read_new()
+
     async def _append(self, entries: Sequence[LedgerEntry]) -> bool:
         """`False` when somebody else was first; what they wrote has then been read."""
-        events = [await self._event(at, entry) for at, entry in enumerate(entries, self.fold.seq + 1)]
+        now = self._clock.now()
+        events = [await self._event(at, entry, now) for at, entry in enumerate(entries, self.fold.seq + 1)]
         point = self._checkpoint() if self._is_due() else None
         try:
             await self._storage.append_events(events, checkpoint=point)
@@ -167,10 +238,10 @@ class Ledger:
         if point is not None:
             self._saved_seq, self._saved_start = point.seq, self.fold.view_start
         for event, entry in zip(events, entries, strict=True):
-            self.fold.take(event.seq, entry)
+            self.fold.take(event.seq, entry, now)
         return True
 
-    async def _event(self, seq: int, entry: LedgerEntry) -> LedgerEvent:
+    async def _event(self, seq: int, entry: LedgerEntry, now: datetime) -> LedgerEvent:
         """The entry as it is stored. What is large is stored first: no event names what is not there."""
         kept = await self._packed(entry)
         return LedgerEvent(
@@ -179,7 +250,7 @@ class Ledger:
             id=new_id("evt"),
             type=_type_of(entry),
             payload=kept.payload,
-            created_at=self._clock.now(),
+            created_at=now,
             version=kept.version,
         )
 
@@ -218,7 +289,7 @@ class Ledger:
         async with self._writing:
             await self._read_new()
             for _ in range(_TRIES):
-                await self._check_free(owner, take_over)
+                await self.check_free(owner, take_over=take_over)
                 claim = Claimed(owner, self.fold.epoch + 1)
                 if await self._append([claim]):
                     self._claim = claim
@@ -235,13 +306,32 @@ class Ledger:
             await self.append(Released(claim.owner, claim.epoch))
         self._claim = None
 
-    async def _check_free(self, owner: str, take_over: bool) -> None:
+    async def check_free(self, owner: str, *, take_over: bool = False) -> None:
+        """`Conflict` while another that is alive has the session, unless a person says `take_over`."""
         holder = self.fold.owner
         if holder is None or holder == owner or take_over:
             return
         if self._owners is None or await self._owners.is_held(holder):
             hint = "it runs there; to take it away from that runner, say take_over"
             raise Conflict(f"session {self.session_id!r} is held by {holder!r}", hint=hint)
+
+    async def prove(self) -> None:
+        """Look whether the session is still ours; `Superseded` when it is not."""
+        await self.refresh()
+        self._check_claim()
+        self.proved_at = self._clock.monotonic()
+
+    async def full_output(self, call_id: str) -> str | None:
+        """The whole text of a result that was cut."""
+        seq = self.fold.cut.get(call_id)
+        if seq is None:
+            return None
+        page = await self._storage.list_events(self.session_id, seq - 1, 1)
+        for event in page.items:
+            entry = await self._entry(event)
+            if isinstance(entry, ToolFinished):
+                return entry.full
+        return None
 
     def _is_superseded(self) -> bool:
         claim = self._claim
@@ -280,12 +370,37 @@ class Ledger:
         """After a number of events, and as soon as the view starts elsewhere."""
         return self.fold.seq - self._saved_seq >= _SAVE_EVERY or self.fold.view_start != self._saved_start
 
+    async def create(self, row: SessionRecord) -> None:
+        """Make the session's row. `Conflict` when there is one."""
+        await self._storage.create_session(row)
+        self._row = row
+
+    @property
+    def known_row(self) -> SessionRecord | None:
+        """The session's row as it was last seen here."""
+        return self._row
+
+    async def row(self) -> SessionRecord | None:
+        """The session's row as it is stored."""
+        self._row = await self._storage.get_session(self.session_id)
+        return self._row
+
     async def project(
-        self, status: SessionState, *, runnable: bool = False, wake_at: Time | None = None
+        self,
+        status: SessionState,
+        *,
+        runnable: bool = False,
+        wake_at: Time | None = None,
+        owner: str | None = None,
     ) -> SessionRecord:
-        """Write the session's row as the ledger stands; a row that knows more of it is left alone."""
+        """Write the session's row as the ledger stands; a row that knows more of it is left alone.
+
+        `owner` is who runs it, for whoever looks for sessions that nobody runs. A time that lies
+        ahead stays: whoever set it may be about to write to the ledger.
+        """
+        now = self._clock.now()
         for _ in range(_TRIES):
-            row = await self._storage.get_session(self.session_id)
+            row = self._row or await self.row()
             if row is None:
                 raise NotFound(f"there is no session {self.session_id!r}")
             if row.last_seq > self.fold.seq:
@@ -294,15 +409,25 @@ class Ledger:
                 row,
                 status=status,
                 runnable=runnable,
-                wake_at=wake_at,
+                wake_at=wake_at or (row.wake_at if row.wake_at is not None and row.wake_at > now else None),
+                metadata=_with_owner(row.metadata, owner),
                 last_seq=self.fold.seq,
-                updated_at=self._clock.now(),
+                updated_at=now,
             )
             try:
-                return await self._storage.update_session(changed)
+                self._row = await self._storage.update_session(changed)
             except Conflict:
-                continue
+                self._row = None
+            else:
+                return self._row
         raise Conflict(f"the row of session {self.session_id!r} is written by too many at once")
+
+
+def _with_owner(metadata: Meta, owner: str | None) -> Meta:
+    if metadata.get("owner") == owner:
+        return metadata
+    others = {key: value for key, value in metadata.items() if key != "owner"}
+    return others if owner is None else {**others, "owner": owner}
 
 
 def _without_twins(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:

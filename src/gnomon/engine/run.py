@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Callable
+from typing import Generic, cast
 
-from gnomon.engine.clock import Clock, SystemClock
-from gnomon.engine.definition import Definition
-from gnomon.engine.history import History
-from gnomon.engine.ids import new_id
-from gnomon.engine.loop import run_turn
+from gnomon.engine._partial import PartialJSON
+from gnomon.engine.answer import OUTPUT_TOOL, Answer
+from gnomon.engine.clock import Clock
+from gnomon.engine.turn import Ended, TurnState
+from gnomon.errors import InvalidOutput
 from gnomon.stream import PullStream
-from gnomon.types.events import RunEvent, TextDelta, TurnFinished
-from gnomon.types.messages import Message
-from gnomon.types.steps import Turn
+from gnomon.types.events import (
+    AttemptDiscarded,
+    ModelStarted,
+    RunEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStop,
+)
+from gnomon.types.records import utc_now
+from gnomon.types.steps import Out, Turn
 
-__all__ = ["Run"]
+__all__ = ["Run", "turn_of"]
 
 
-class Run(PullStream[RunEvent]):
+class Run(PullStream[RunEvent], Generic[Out]):
     """A running turn. Read its events in order; `turn` is there when they have ended.
 
-    Leaving the `async with` block before that cancels the turn.
+    Leaving the `async with` block before that cancels the turn, unless it was asked to go on.
     """
 
     def __init__(
-        self, agent: Definition, message: Message, earlier: Sequence[Message] = (), clock: Clock | None = None
+        self,
+        events: AsyncGenerator[RunEvent, None],
+        state: Callable[[], TurnState | None],
+        *,
+        turn_id: str,
+        session_id: str,
+        answer: Answer | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.id = new_id("turn")
-        self._clock = clock or SystemClock()
-        self._history = History(earlier)
-        self._first = len(self._history.messages)
-        self._turn: Turn | None = None
-        super().__init__(
-            run_turn(
-                agent,
-                self._history,
-                message,
-                turn_id=self.id,
-                clock=self._clock,
-                on_finished=self._finish,
-            )
-        )
+        super().__init__(events)
+        self.id = turn_id
+        self.session_id = session_id
+        self._state = state
+        self._answer = answer
+        self._clock = clock
+        self._turn: Turn[Out] | None = None
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> Turn[Out]:
         if self._turn is None:
-            raise RuntimeError("the turn is not over: read its events to the end first")
+            state = self._state()
+            if state is None or state.ended is None:
+                raise RuntimeError("the turn is not over: read its events to the end first")
+            self._turn = cast("Turn[Out]", turn_of(state, self.session_id, self._answer))
         return self._turn
 
     async def text(self) -> AsyncGenerator[str, None]:
@@ -55,14 +68,59 @@ class Run(PullStream[RunEvent]):
             if type(event) is TextDelta:
                 yield event.text
 
-    def _finish(self, event: TurnFinished, started_at: datetime) -> None:
-        self._turn = Turn(
-            id=self.id,
-            messages=tuple(self._history.messages[self._first :]),
-            stop=event.stop,
-            rounds=event.rounds,
-            usage=event.usage,
-            cost=event.cost,
-            started_at=started_at,
-            ended_at=self._clock.now(),
-        )
+    async def partials(self) -> AsyncGenerator[object, None]:
+        """The output so far, as plain data, each time there is more of it."""
+        reader = PartialJSON()
+        call_id: str | None = None
+        async for event in self:
+            match event:
+                case ModelStarted() | AttemptDiscarded():
+                    reader, call_id = PartialJSON(), None
+                    continue
+                case ToolCallStart(id=started, name=name) if name == OUTPUT_TOOL:
+                    reader, call_id = PartialJSON(), started
+                    continue
+                case ToolCallDelta(id=fed, arguments=text) if fed == call_id:
+                    pass
+                case TextDelta(text=text) if call_id is None:
+                    pass
+                case _:
+                    continue
+            reader.feed(text)
+            if reader.value is not None:
+                yield reader.value
+
+
+def turn_of(state: TurnState, session_id: str, answer: Answer | None) -> Turn[object]:
+    """What a turn that has ended came to."""
+    ended = state.ended
+    assert ended is not None
+    return Turn(
+        id=state.id,
+        session_id=session_id,
+        messages=tuple(state.messages),
+        stop=_stop(ended),
+        rounds=state.rounds,
+        usage=ended.usage,
+        cost=ended.cost,
+        started_at=state.started_at or utc_now(),
+        ended_at=state.ended_at or utc_now(),
+        error=ended.error if isinstance(ended, TurnFailed) else None,
+        value=_value(state, answer) if isinstance(ended, TurnFinished) else None,
+    )
+
+
+def _stop(ended: Ended) -> TurnStop:
+    if isinstance(ended, TurnFinished):
+        return ended.stop
+    return "cancelled" if isinstance(ended, TurnCancelled) else "failed"
+
+
+def _value(state: TurnState, answer: Answer | None) -> object:
+    if answer is None:
+        spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
+        return next(spoken, "")
+    try:
+        return answer.value(state.messages)
+    except InvalidOutput:
+        return None

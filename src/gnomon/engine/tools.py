@@ -1,6 +1,7 @@
-"""Run the calls of one message: read-only ones side by side, the others in order.
+"""Run one call: check it, run its tool within its limits, and give it exactly one result.
 
-Every call comes to exactly one result, whatever happens to it.
+Whatever happens to a call, it comes to one entry of the ledger: its result, or a
+question to a person.
 """
 
 from __future__ import annotations
@@ -8,83 +9,136 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
 
-from gnomon.contracts.tool import Tool, ToolContext
-from gnomon.engine.definition import Toolbox
+from gnomon.contracts.tool import SupportsProgress, Tool, ToolContext
+from gnomon.engine.answer import OUTPUT_TOOL, Answer
+from gnomon.engine.capping import capped
+from gnomon.engine.definition import Definition, Traits
 from gnomon.engine.ids import idempotency_key
-from gnomon.errors import ToolDenied, ToolError, ToolTimeout
-from gnomon.types.events import ToolFinished, ToolIntent
+from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
+from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
 from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus
 
-__all__ = ["PARALLEL", "ToolEvent", "run_calls"]
+__all__ = ["Job", "Outcome", "ToolRunner", "grouped", "job_of"]
 
 log = logging.getLogger("gnomon.tools")
 
-PARALLEL = 8
-"""How many read-only calls of one message run at a time."""
-
-ToolEvent = ToolIntent | ToolFinished
+Outcome = ToolFinished | QuestionAsked
 
 
-class _Job(NamedTuple):
-    """A call with the tool it asks for, or with the reason why it cannot be run."""
+class Job(NamedTuple):
+    """A call with the tool it asks for, or with the result it has without being run."""
 
     call: ToolCall
     tool: Tool | None
+    traits: Traits | None
     refusal: ToolResult | None
 
-
-async def run_calls(
-    calls: Sequence[ToolCall],
-    tools: Toolbox,
-    turn_id: str,
-    session_id: str = "",
-    message_id: str = "",
-    deps: object = None,
-) -> AsyncGenerator[ToolEvent, None]:
-    """The intents and results of the calls of one message, in their order."""
-    runner = _Runner(tools, turn_id, session_id, message_id, deps)
-    for group in _groups([_job(call, tools) for call in calls]):
-        tasks = [asyncio.create_task(runner.finish(job)) for job in group] if len(group) > 1 else []
-        try:
-            for at, job in enumerate(group):
-                if (intent := runner.intent(job)) is not None:
-                    yield intent
-                yield await (tasks[at] if tasks else runner.finish(job))
-        finally:
-            await _end(tasks)
+    @property
+    def runs_alone(self) -> bool:
+        return self.tool is not None and not self.tool.read_only
 
 
-class _Runner:
-    def __init__(self, tools: Toolbox, turn_id: str, session_id: str, message_id: str, deps: object) -> None:
-        self._tools = tools
-        self._turn_id = turn_id
+def job_of(call: ToolCall, agent: Definition, extra: Tool | None = None) -> Job:
+    """What there is to do for a call. `extra` is a tool that the engine itself offers now."""
+    if call.truncated:
+        text = "not run: the arguments were cut off by the output limit; call again with shorter ones"
+        return Job(call, None, None, ToolResult.of(call, text, status="truncated"))
+    tool = agent.tools.get(call.name)
+    if tool is None and extra is not None and extra.name == call.name:
+        tool = extra
+    if tool is None:
+        return Job(call, None, None, _answered(call, agent.answer) or _unknown_tool(call, agent))
+    denial = _denial(tool, agent)
+    denied = None if denial is None else ToolResult.of(call, denial, status="denied")
+    return Job(call, tool, agent.tools.traits(tool), denied)
+
+
+def _answered(call: ToolCall, answer: Answer | None) -> ToolResult | None:
+    wanted = answer is not None and answer.mode == "tool" and call.name == OUTPUT_TOOL
+    return answer.result(call) if answer is not None and wanted else None
+
+
+def _unknown_tool(call: ToolCall, agent: Definition) -> ToolResult:
+    known = ", ".join(agent.tools.names) or "none"
+    text = f"there is no tool called {call.name!r}; the tools are: {known}"
+    return ToolResult.of(call, text, status="error")
+
+
+def _denial(tool: Tool, agent: Definition) -> str | None:
+    if agent.permissions == "deny":
+        return f"not run: {agent.name} may not run any tool"
+    if agent.permissions == "plan" and not tool.read_only:
+        return f"not run: {agent.name} may only plan now, and {tool.name} changes something"
+    return None
+
+
+def grouped(jobs: Sequence[Job]) -> list[Job]:
+    """The first that go together: calls without side effects up to the first with one, or that one alone."""
+    if jobs[0].runs_alone and jobs[0].refusal is None:
+        return [jobs[0]]
+    group: list[Job] = []
+    for job in jobs:
+        if job.runs_alone and job.refusal is None:
+            break
+        group.append(job)
+    return group
+
+
+class ToolRunner:
+    """Runs the calls of one message."""
+
+    def __init__(
+        self, agent: Definition, session_id: str, turn_id: str, message_id: str, parallel: asyncio.Semaphore
+    ) -> None:
+        self._agent = agent
         self._session_id = session_id
+        self._turn_id = turn_id
         self._message_id = message_id
-        self._deps = deps
-        self._places = asyncio.Semaphore(PARALLEL)
+        self._places = parallel
 
-    def intent(self, job: _Job) -> ToolIntent | None:
+    def key(self, call: ToolCall) -> str:
+        return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
+
+    def intent(self, job: Job) -> ToolIntent | None:
         """What is recorded before a tool with side effects starts."""
-        if job.tool is None or job.tool.read_only:
+        if job.refusal is not None or not job.runs_alone:
             return None
-        return ToolIntent(self._turn_id, job.call.id, job.call.name, self._key(job.call))
+        return ToolIntent(self._turn_id, job.call.id, job.call.name, self.key(job.call))
 
-    async def finish(self, job: _Job) -> ToolFinished:
+    async def finish(
+        self, job: Job, attempt: int = 1, report: Callable[[ToolProgress], None] | None = None
+    ) -> Outcome:
+        """What the call comes to."""
+        if job.refusal is not None:
+            return ToolFinished(self._turn_id, job.refusal)
         async with self._places:
             started = time.monotonic()
-            result = job.refusal or await self._outcome(job)
-            return ToolFinished(self._turn_id, result, time.monotonic() - started)
+            outcome = await self._outcome(job, attempt, report)
+            if isinstance(outcome, QuestionAsked):
+                return outcome
+            return self.finished(job, outcome, time.monotonic() - started)
 
-    async def _outcome(self, job: _Job) -> ToolResult:
+    def finished(self, job: Job, result: ToolResult, duration_s: float = 0.0) -> ToolFinished:
+        """The result, as long as a model may be shown it."""
+        limit = job.traits.output_chars if job.traits is not None else len(result.text)
+        shown, full = capped(result, limit)
+        return ToolFinished(self._turn_id, shown, duration_s, full)
+
+    async def _outcome(
+        self, job: Job, attempt: int, report: Callable[[ToolProgress], None] | None
+    ) -> ToolResult | QuestionAsked:
         """The result of the tool, or one that says what went wrong with it."""
         call = job.call
         try:
-            return _checked(call, await self._execute(job))
+            return checked_result(call, await self._execute(job, attempt, report))
+        except AskUser as asked:
+            return QuestionAsked(self._turn_id, call.id, encodable(asked.message), asked.options)
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
         except asyncio.CancelledError:
@@ -97,18 +151,22 @@ class _Runner:
         except BaseException:  # noqa: BLE001 - also `sys.exit`: whatever it was, it is logged
             return _failed(call)
 
-    async def _execute(self, job: _Job) -> ToolResult:
-        call, tool = job.call, job.tool
+    async def _execute(
+        self, job: Job, attempt: int, report: Callable[[ToolProgress], None] | None
+    ) -> ToolResult:
+        call, tool, traits = job.call, job.tool, job.traits
         assert tool is not None
+        assert traits is not None
         waited_for = _Flag()
-        limit = self._tools.timeout_s(tool)
+        limit = traits.timeout_s
         timer = asyncio.timeout(limit)
-        context = ToolContext(
+        context: ToolContext = ToolContext(
             call_id=call.id,
             session_id=self._session_id,
             turn_id=self._turn_id,
-            idempotency_key=self._key(call),
-            deps=self._deps,
+            idempotency_key=self.key(call),
+            attempt=attempt,
+            deps=self._agent.deps,
             is_cancelled=waited_for.is_down,
             run_timer=lambda running: timer.reschedule(
                 asyncio.get_running_loop().time() + limit if running else None
@@ -116,6 +174,8 @@ class _Runner:
         )
         try:
             async with timer:
+                if traits.progress is not None and report is not None:
+                    return await self._streamed(traits.progress, call, context, report)
                 return await tool.execute(call.arguments, context)
         except TimeoutError:
             if not timer.expired():
@@ -124,8 +184,19 @@ class _Runner:
         finally:
             waited_for.up = False
 
-    def _key(self, call: ToolCall) -> str:
-        return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
+    async def _streamed(
+        self,
+        tool: SupportsProgress,
+        call: ToolCall,
+        context: ToolContext,
+        report: Callable[[ToolProgress], None],
+    ) -> ToolResult:
+        async with aclosing(tool.execute_stream(call.arguments, context)) as events:
+            async for event in events:
+                if isinstance(event, ToolResult):
+                    return event
+                report(ToolProgress(self._turn_id, call.id, event.content))
+        raise TypeError(f"tool {call.name!r} ended without a result")
 
 
 class _Flag:
@@ -135,33 +206,6 @@ class _Flag:
 
     def is_down(self) -> bool:
         return not self.up
-
-
-def _job(call: ToolCall, tools: Toolbox) -> _Job:
-    if call.truncated:
-        text = "not run: the arguments were cut off by the output limit; call again with shorter ones"
-        return _Job(call, None, ToolResult.of(call, text, status="truncated"))
-    tool = tools.get(call.name)
-    if tool is None:
-        known = ", ".join(tools.names) or "none"
-        text = f"there is no tool called {call.name!r}; the tools are: {known}"
-        return _Job(call, None, ToolResult.of(call, text, status="error"))
-    return _Job(call, tool, None)
-
-
-def _groups(jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
-    """Maximal runs of consecutive calls without side effects; every other call stands alone."""
-    group: list[_Job] = []
-    for job in jobs:
-        if job.tool is None or job.tool.read_only:
-            group.append(job)
-            continue
-        if group:
-            yield group
-        yield [job]
-        group = []
-    if group:
-        yield group
 
 
 def _status(error: ToolError) -> ToolStatus:
@@ -176,7 +220,7 @@ def _failed(call: ToolCall) -> ToolResult:
     return ToolResult.of(call, f"{call.name} failed: internal error in the tool", status="error")
 
 
-def _checked(call: ToolCall, result: object) -> ToolResult:
+def checked_result(call: ToolCall, result: object) -> ToolResult:
     """A tool's answer, under the id of the call it answers, in text that can be written down."""
     if not isinstance(result, ToolResult):
         raise TypeError(f"tool {call.name!r} returned {type(result).__name__}, not a ToolResult")
@@ -199,17 +243,3 @@ def encodable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace").decode()
     return text
-
-
-async def _end(tasks: Sequence[asyncio.Task[ToolFinished]]) -> None:
-    """Nothing outlives the message it was called by, also when the end itself is hurried."""
-    hurried: asyncio.CancelledError | None = None
-    while running := [task for task in tasks if not task.done()]:
-        for task in running:
-            task.cancel()
-        try:
-            await asyncio.wait(running)
-        except asyncio.CancelledError as error:
-            hurried = error
-    if hurried is not None:
-        raise hurried

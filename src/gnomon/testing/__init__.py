@@ -24,19 +24,25 @@ if TYPE_CHECKING:
     from gnomon.testing._wire_suite import WireLimits
     from gnomon.testing.clock import FakeClock
     from gnomon.testing.counter import TokenCounterContract
+    from gnomon.testing.driver import DriverContract
     from gnomon.testing.embedder import EmbedderContract
     from gnomon.testing.provider import ProviderContract
+    from gnomon.testing.session import SessionContract
     from gnomon.testing.storage import StorageContract
     from gnomon.testing.streams import chop, stream_of
+    from gnomon.testing.tool import ToolContract
     from gnomon.testing.wire import WireContract
 
 __all__ = [
     # suites
     "Contract",
+    "DriverContract",
     "EmbedderContract",
     "ProviderContract",
+    "SessionContract",
     "StorageContract",
     "TokenCounterContract",
+    "ToolContract",
     "Wire",
     "WireContract",
     "WireLimits",
@@ -61,10 +67,13 @@ __all__ = [
 
 _HOMES = {
     "Contract": "gnomon.testing._suite",
+    "DriverContract": "gnomon.testing.driver",
     "EmbedderContract": "gnomon.testing.embedder",
     "ProviderContract": "gnomon.testing.provider",
+    "SessionContract": "gnomon.testing.session",
     "StorageContract": "gnomon.testing.storage",
     "TokenCounterContract": "gnomon.testing.counter",
+    "ToolContract": "gnomon.testing.tool",
     "Call": "gnomon.providers.scripted",
     "Line": "gnomon.providers.scripted",
     "Reply": "gnomon.providers.scripted",

@@ -1,26 +1,40 @@
 """A function's signature as the arguments a model may send.
 
 The parameters become one msgspec struct: it gives the JSON Schema and it checks
-and converts what the model sends. What the model leaves out is left out of the
-call, so the function's own defaults hold.
+and converts what the model sends; pydantic does the same for what is pydantic's.
+What the model leaves out is left out of the call, so the function's own defaults hold.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Annotated, Any, NamedTuple, Optional, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, Union, cast
 
 import msgspec
 
 from gnomon.contracts.tool import ToolContext
 from gnomon.errors import ConfigError, InvalidArguments
+from gnomon.tools._docstring import Docstring, parse_docstring
+from gnomon.tools._hints import help_in, is_context, origin_of, type_hints
+from gnomon.tools._pydantic import (
+    adapter_for,
+    checked,
+    decode_model,
+    describe_model,
+    field_of,
+    hoist,
+    schemas_of,
+)
 from gnomon.types.messages import Meta
 
+if TYPE_CHECKING:
+    from gnomon.tools._pydantic import Adapter
+
 __all__ = ["Arguments", "describe", "read_docstring"]
+
+_LEFT_OUT = msgspec.UNSET
 
 
 class Arguments(NamedTuple):
@@ -30,29 +44,72 @@ class Arguments(NamedTuple):
     decoder: msgspec.json.Decoder[Any]
     parameters: tuple[inspect.Parameter, ...]
     contexts: frozenset[str]
+    adapters: Mapping[str, Adapter]
 
     def bind(self, text: str, context: ToolContext) -> tuple[list[object], dict[str, object]]:
         """Positional and keyword arguments for the function, checked; or one short, exact error."""
-        given = self._checked(text)
+        given = self.given(text)
         args: list[object] = []
         kwargs: dict[str, object] = {}
         for parameter in self.parameters:
             name = parameter.name
-            value: object = context if name in self.contexts else getattr(given, name)
+            value: object = context if name in self.contexts else given.get(name, _LEFT_OUT)
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 # Its place must be filled, or those after it would move up.
-                args.append(parameter.default if value is msgspec.UNSET else value)
-            elif value is not msgspec.UNSET:
+                args.append(parameter.default if value is _LEFT_OUT else value)
+            elif value is not _LEFT_OUT:
                 kwargs[name] = value
         return args, kwargs
 
-    def _checked(self, text: str) -> object:
+    def given(self, text: str) -> dict[str, object]:
+        """What the model sends, by the names of the parameters, as the types they ask for."""
+        decoded = self._decoded(text)
+        found: dict[str, object] = {}
+        for parameter in self.parameters:
+            name = parameter.name
+            value: object = getattr(decoded, name, _LEFT_OUT)
+            if value is _LEFT_OUT:
+                if (field := field_of(parameter.default)) is not None and name not in self.contexts:
+                    found[name] = cast(object, field.get_default(call_default_factory=True))
+            else:
+                adapter = self.adapters.get(name)
+                found[name] = checked(adapter, name, bytes(cast(Any, value))) if adapter else value
+        return found
+
+    def _decoded(self, text: str) -> object:
         try:
             return cast(object, self.decoder.decode(text or "{}"))
         except msgspec.ValidationError as error:
-            raise InvalidArguments(f"invalid arguments: {error}") from error
+            raise InvalidArguments(f"invalid arguments: {_in_short(error)}") from error
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidArguments(f"the arguments are not JSON: {error}") from error
+            raise InvalidArguments(f"the arguments are not JSON: {_in_short(error)}") from error
+
+
+def _in_short(error: Exception) -> str:
+    """What is wrong and where: a field that a model has made up may have a name of any length."""
+    text = str(error)
+    return text if len(text) <= 300 else f"{text[:200]}…{text[-80:]}"
+
+
+def describe(function: Callable[..., object], name: str) -> Arguments:
+    """Read the signature and docstring of a function as what a model may send."""
+    hints = type_hints(function, name)
+    parameters = _parameters(function, name)
+    contexts = frozenset(p.name for p in parameters if is_context(hints.get(p.name)))
+    kinds = {p.name: _kind(p, hints.get(p.name, Any)) for p in parameters if p.name not in contexts}
+    try:
+        adapters = {key: found for key, kind in kinds.items() if (found := adapter_for(kind)) is not None}
+        fields = [_field(p, kinds, adapters) for p in parameters if p.name in kinds]
+        schema, decoder = _model(fields, adapters)
+    except Exception as error:
+        raise ConfigError(
+            f"tool {name!r}: its parameters cannot be described to a model: {_in_a_line(error)}",
+            hint="use plain types, dataclasses, TypedDicts, msgspec structs or pydantic models",
+        ) from error
+    help_texts = read_docstring(function).parameters
+    help_texts |= {key: text for key, hint in kinds.items() if (text := help_in(hint))}
+    _explain(schema, parameters, help_texts)
+    return Arguments(schema, decoder, parameters, contexts, adapters)
 
 
 def _parameters(function: Callable[..., object], name: str) -> tuple[inspect.Parameter, ...]:
@@ -74,92 +131,59 @@ def _parameters(function: Callable[..., object], name: str) -> tuple[inspect.Par
     return parameters
 
 
-def describe(function: Callable[..., object], name: str) -> Arguments:
-    """Read the signature and docstring of a function as what a model may send."""
-    hints = _hints(function, name)
-    parameters = _parameters(function, name)
-    contexts = frozenset(p.name for p in parameters if _is_context(hints.get(p.name)))
-    fields = [_field(p, hints.get(p.name, Any)) for p in parameters if p.name not in contexts]
-    schema, decoder = _model(name, fields)
-    _explain(schema, parameters, read_docstring(function).parameters)
-    return Arguments(schema, decoder, parameters, contexts)
-
-
-def _origin(function: Callable[..., object]) -> Callable[..., object]:
-    """The function itself, under decorators, partials and objects that can be called."""
-    while True:
-        function = inspect.unwrap(function)
-        if isinstance(function, partial):
-            function = cast("Callable[..., object]", function.func)
-        elif inspect.isroutine(function):
-            return function
-        else:
-            function = type(function).__call__
-
-
-def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
-    """The type hints of the parameters. That of the result may be known to a type checker only."""
-    origin = _origin(function)
-    annotations: dict[str, object] = dict(getattr(origin, "__annotations__", {}))
-    annotations.pop("return", None)
-    holder = type("Hints", (), {"__annotations__": annotations})
-    try:
-        return get_type_hints(holder, getattr(origin, "__globals__", {}), {}, include_extras=True)
-    except (NameError, TypeError, AttributeError, SyntaxError) as error:
-        raise ConfigError(f"tool {name!r}: its type hints cannot be read: {error}") from error
-
-
-def _is_context(hint: object) -> bool:
-    """Whether a parameter asks for the context, however it is written; a model must never fill it."""
-    return hint is ToolContext or any(_is_context(inner) for inner in get_args(hint))
-
-
-def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
-    kind = Any if hint is object else _with_help(hint)
-    if parameter.default is parameter.empty:
-        return parameter.name, kind, msgspec.NODEFAULT
+def _kind(parameter: inspect.Parameter, hint: Any) -> Any:
+    """What a parameter takes, with all that its default says of that."""
+    if hint is object:
+        return Any
+    if (field := field_of(parameter.default)) is not None:  # `days: int = Field(1, ge=1)`
+        return Annotated[hint, field]
     if parameter.default is None:  # `days: int = None` is written often, and means what it says
-        kind = Optional[kind]  # noqa: UP045 - the hint is a value here
-    return parameter.name, Union[kind, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
+        return Optional[hint]  # noqa: UP045 - the hint is a value here
+    return hint
 
 
-def _with_help(hint: Any) -> Any:
-    """`Annotated[str, "its name"]` reads as help, as `msgspec.Meta(description=…)` does."""
-    if get_origin(hint) is not Annotated:
-        return hint
-    kind, *extras = get_args(hint)
-    for extra in extras:
-        if isinstance(extra, str):
-            kind = Annotated[kind, msgspec.Meta(description=extra)]
-        elif isinstance(extra, msgspec.Meta):
-            kind = Annotated[kind, extra]
-    return kind
+def _is_required(parameter: inspect.Parameter) -> bool:
+    field = field_of(parameter.default)
+    return parameter.default is parameter.empty if field is None else field.is_required()
 
 
-def _model(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[Meta, msgspec.json.Decoder[Any]]:
-    try:
-        model = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
-        decoder = msgspec.json.Decoder(model)
-        (root,), definitions = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
-    except Exception as error:
-        raise ConfigError(
-            f"tool {name!r}: its parameters cannot be described to a model: {' '.join(str(error).split())}",
-            hint="use plain types, dataclasses, TypedDicts or msgspec structs",
-        ) from error
+def _field(
+    parameter: inspect.Parameter, kinds: Mapping[str, Any], adapters: Mapping[str, object]
+) -> tuple[str, Any, Any]:
+    name = parameter.name
+    kind = msgspec.Raw if name in adapters else kinds[name]
+    if _is_required(parameter):
+        return name, kind, msgspec.NODEFAULT
+    return name, Union[kind, msgspec.UnsetType], _LEFT_OUT  # noqa: UP007
+
+
+def _model(
+    fields: list[tuple[str, Any, Any]], adapters: Mapping[str, Adapter]
+) -> tuple[Meta, msgspec.json.Decoder[Any]]:
+    model = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    decoder = msgspec.json.Decoder(model, dec_hook=decode_model)
+    (root,), definitions = msgspec.json.schema_components(
+        [model], ref_template="#/$defs/{name}", schema_hook=describe_model
+    )
     schema: Meta = dict(definitions.pop(root["$ref"].removeprefix("#/$defs/")))
     schema.pop("title", None)
     schema.setdefault("required", [])
+    hoist([schema, list(definitions.values())], definitions)
+    if adapters:
+        found, shared = schemas_of(adapters, definitions)
+        cast("dict[str, Meta]", schema["properties"]).update(found)
+        definitions |= shared
     if definitions:
         schema["$defs"] = definitions
     return schema, decoder
 
 
 def _explain(schema: Meta, parameters: tuple[inspect.Parameter, ...], help_texts: dict[str, str]) -> None:
-    """Put in what only the function knows: help from its docstring, and its defaults."""
+    """Put in what only the function knows: help for its parameters, and its defaults."""
     defaults = {parameter.name: cast(object, parameter.default) for parameter in parameters}
     for name, described in cast("dict[str, Meta]", schema.setdefault("properties", {})).items():
         if name in help_texts:
-            described.setdefault("description", help_texts[name])
+            described["description"] = help_texts[name]
         if defaults[name] is not inspect.Parameter.empty and _is_json(defaults[name]):
             described["default"] = msgspec.to_builtins(defaults[name])
 
@@ -168,36 +192,17 @@ def _is_json(value: object) -> bool:
     """Whether JSON can say this value, and means it when it does: it has no infinity."""
     try:
         return bool(msgspec.json.decode(msgspec.json.encode(value)) == msgspec.to_builtins(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False
 
 
-class Docstring(NamedTuple):
-    description: str
-    parameters: dict[str, str]
-
-
-_HELP_LINE = re.compile(r"^\s*(\w+)\s*(?:\([^)]*\))?\s*:\s+(\S.*)$")
-_HEADING = re.compile(r"^\s*(Args|Arguments|Parameters):\s*$")
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def read_docstring(function: Callable[..., object]) -> Docstring:
-    """What a function says of itself; `name: what it is` lines are help for its parameters."""
+    """What a function says of itself and of its parameters."""
     names: set[str] = set()
     with suppress(TypeError, ValueError):  # without a signature there is nothing to help with
         names.update(inspect.signature(function).parameters)
-    kept: list[str] = []
-    found: dict[str, str] = {}
-    current, indent = "", 0
-    for line in (inspect.getdoc(_origin(function)) or "").splitlines():
-        match = _HELP_LINE.match(line)
-        depth = len(line) - len(line.lstrip())
-        if match and match[1] in names:
-            current, indent = match[1], depth
-            found[current] = match[2].strip()
-        elif current and line.strip() and depth > indent:
-            found[current] += " " + line.strip()
-        else:
-            current = ""
-            kept += [] if _HEADING.match(line) else [line.rstrip()]
-    return Docstring("\n".join(kept).strip(), found)
+    return parse_docstring(inspect.getdoc(origin_of(function)) or "", names)

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from functools import cached_property, partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
-
-import msgspec
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, get_args, overload
 
 from gnomon._threads import run_in_thread
-from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, ToolContext
-from gnomon.errors import ConfigError, ToolFailed
+from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, OnUnknown, ToolContext
+from gnomon.errors import ConfigError
+from gnomon.tools._lookup import LookupFunction, ask, bound_to, takes_arguments
+from gnomon.tools._results import content_of, result_of
 from gnomon.tools._signature import Arguments, describe, read_docstring
-from gnomon.types.messages import Content, Meta, Part, Text, ToolResult, as_parts
+from gnomon.tools._steps import Returned, steps_in_thread
+from gnomon.types.events import ToolProgress
+from gnomon.types.messages import Meta, ToolResult
 
-__all__ = ["FunctionTool", "tool"]
+__all__ = [
+    "FunctionTool",
+    "LookupFunction",
+    "LookupFunctionTool",
+    "StreamingFunctionTool",
+    "ToolOptions",
+    "as_tool",
+    "tool",
+]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -24,8 +35,28 @@ _R = TypeVar("_R")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
+class _PlainOptions(TypedDict, total=False):
+    name: str | None
+    description: str | None
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    timeout_s: float | None
+    max_output_chars: int | None
+    on_unknown: OnUnknown
+
+
+class ToolOptions(_PlainOptions, total=False):
+    """What `@tool(…)` takes; see there."""
+
+    lookup: LookupFunction | None
+
+
 class FunctionTool(Generic[_P, _R]):
-    """A function with what a model must know to call it. Calling it calls the function."""
+    """A function with what a model must know to call it. Calling it calls the function.
+
+    `as_tool` makes the kind of tool that a function asks for: one that yields is a `StreamingFunctionTool`.
+    """
 
     def __init__(
         self,
@@ -37,20 +68,25 @@ class FunctionTool(Generic[_P, _R]):
         destructive: bool = False,
         idempotent: bool = False,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        max_output_chars: int | None = None,
+        on_unknown: OnUnknown = "ask",
     ) -> None:
-        if isinstance(function, FunctionTool):  # a tool made from a tool, with other options
-            function = cast("Callable[_P, _R]", function.function)
-        self.function = function
-        self.name: str = name or getattr(function, "__name__", "")
-        _check(self.name, function)
-        if timeout_s is not None and not timeout_s > 0:  # so that NaN is refused too
-            raise ConfigError(f"tool {self.name!r}: a limit of {timeout_s} seconds allows nothing")
-        self.description: str = read_docstring(function).description if description is None else description
+        self.function: Callable[_P, _R] = _function(function)
+        self.name: str = name or getattr(self.function, "__name__", "")
+        _check(self.name, self.function)
+        self._check_kind()
+        self.description: str = (
+            read_docstring(self.function).description if description is None else description
+        )
         self.read_only = read_only
         self.destructive = destructive
         self.idempotent = idempotent
         self.timeout_s = timeout_s
-        update_wrapper(self, function, updated=())
+        self.max_output_chars = max_output_chars
+        self.on_unknown: OnUnknown = on_unknown
+        self._is_async = inspect.iscoroutinefunction(self.function)
+        _check_limits(self.name, timeout_s, max_output_chars, on_unknown)
+        update_wrapper(self, self.function, updated=())
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self.function(*args, **kwargs)
@@ -60,15 +96,7 @@ class FunctionTool(Generic[_P, _R]):
         if thing is None:
             return self
         bound = cast("Callable[..., _R]", cast(Any, self.function).__get__(thing, owner))
-        return FunctionTool(
-            bound,
-            name=self.name,
-            description=self.description,
-            read_only=self.read_only,
-            destructive=self.destructive,
-            idempotent=self.idempotent,
-            timeout_s=self.timeout_s,
-        )
+        return as_tool(bound, **self._options(thing))
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -78,46 +106,159 @@ class FunctionTool(Generic[_P, _R]):
         """The JSON Schema of the arguments."""
         return self._arguments.schema
 
-    @cached_property
-    def _arguments(self) -> Arguments:
-        # Read when first needed: the type hints may name things that are defined later.
-        return describe(self.function, self.name)
-
     async def execute(self, arguments: str, context: ToolContext) -> ToolResult:
-        args, kwargs = self._arguments.bind(arguments, context)
-        call = cast("Callable[[], object]", partial(self.function, *args, **kwargs))
-        if inspect.iscoroutinefunction(self.function):
+        call = self._call(arguments, context)
+        if self._is_async:
             value = await cast("Callable[[], Awaitable[object]]", call)()
         else:
             context.hold_timer()
             value = await run_in_thread(call, name=self.name, on_start=context.start_timer)
             if inspect.isawaitable(value):  # a plain function that hands back a coroutine
                 value = cast(object, await value)
-        return _result(self.name, value, context)
+        return result_of(self.name, value, context.call_id)
+
+    @cached_property
+    def _arguments(self) -> Arguments:
+        # Read when first needed: the type hints may name things that are defined later.
+        return describe(self.function, self.name)
+
+    def _call(self, arguments: str, context: ToolContext) -> Callable[[], object]:
+        args, kwargs = self._arguments.bind(arguments, context)
+        return cast("Callable[[], object]", partial(self.function, *args, **kwargs))
+
+    def _options(self, thing: object) -> ToolOptions:
+        """What the same tool of an object is made with."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "read_only": self.read_only,
+            "destructive": self.destructive,
+            "idempotent": self.idempotent,
+            "timeout_s": self.timeout_s,
+            "max_output_chars": self.max_output_chars,
+            "on_unknown": self.on_unknown,
+        }
+
+    def _check_kind(self) -> None:
+        if _yields(self.function):
+            raise ConfigError(
+                f"tool {self.name!r}: its function yields, so that it is no {type(self).__name__}",
+                hint="make it with tool(…) or as_tool(…)",
+            )
+
+
+class StreamingFunctionTool(FunctionTool[_P, _R]):
+    """A generator function, async or not, as a tool that reports while it works.
+
+    What it yields is shown at once. Its result is what it returns; or the last thing it yielded, when it
+    returns nothing, as an async generator never does. A `ToolResult` is not shown, and may only be a result.
+    """
+
+    async def execute(self, arguments: str, context: ToolContext) -> ToolResult:
+        result = ToolResult(context.call_id, self.name)
+        async with aclosing(self.execute_stream(arguments, context)) as events:
+            async for event in events:
+                if isinstance(event, ToolResult):
+                    result = event
+        return result
+
+    async def execute_stream(
+        self, arguments: str, context: ToolContext
+    ) -> AsyncGenerator[ToolProgress | ToolResult, None]:
+        result: object = None
+        async with aclosing(self._steps(self._call(arguments, context), context)) as steps:
+            async for value in steps:
+                given = value.value if isinstance(value, Returned) else value
+                if given is None:
+                    continue
+                result = given
+                if given is value and not isinstance(given, ToolResult):
+                    shown = content_of(self.name, given)
+                    yield ToolProgress(context.turn_id, context.call_id, shown)
+        yield result_of(self.name, result, context.call_id)
+
+    def _steps(self, call: Callable[[], object], context: ToolContext) -> AsyncGenerator[object, None]:
+        if _yields(self.function) == "async":
+            return cast("AsyncGenerator[object, None]", call())
+        context.hold_timer()
+        return steps_in_thread(cast(Any, call), name=self.name, on_start=context.start_timer)
+
+    def _check_kind(self) -> None:
+        if not _yields(self.function):
+            raise ConfigError(f"tool {self.name!r}: its function yields nothing on the way to its result")
+
+
+class LookupFunctionTool(FunctionTool[_P, _R]):
+    """A function with another one that finds out what became of a call of it."""
+
+    def __init__(
+        self, function: Callable[_P, _R], *, lookup: LookupFunction, **options: Unpack[_PlainOptions]
+    ) -> None:
+        super().__init__(function, **options)
+        self._lookup = lookup
+        self._takes_arguments = takes_arguments(lookup, self.name)
+
+    async def lookup(self, key: str, arguments: str) -> ToolResult | None:
+        given = (key, self._arguments.given(arguments)) if self._takes_arguments else (key,)
+        found = await ask(self._lookup, self.name, *given)
+        return None if found is None else result_of(self.name, found, "")
+
+    def _options(self, thing: object) -> ToolOptions:
+        return {**super()._options(thing), "lookup": bound_to(thing, self._lookup)}
+
+
+class _StreamingLookupFunctionTool(LookupFunctionTool[_P, _R], StreamingFunctionTool[_P, _R]):
+    """Both at once."""
+
+
+def as_tool(function: Callable[_P, _R], **options: Unpack[ToolOptions]) -> FunctionTool[_P, _R]:
+    """A function as the kind of tool that it asks for."""
+    function = _function(function)
+    lookup = options.pop("lookup", None)
+    if lookup is None:
+        kind = StreamingFunctionTool[_P, _R] if _yields(function) else FunctionTool[_P, _R]
+        return kind(function, **cast(Any, options))
+    kind = _StreamingLookupFunctionTool[_P, _R] if _yields(function) else LookupFunctionTool[_P, _R]
+    return kind(function, lookup=lookup, **cast(Any, options))
 
 
 @overload
 def tool(function: Callable[_P, _R], /) -> FunctionTool[_P, _R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    read_only: bool = False,
-    destructive: bool = False,
-    idempotent: bool = False,
-    timeout_s: float | None = DEFAULT_TIMEOUT_S,
-) -> Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]: ...
-def tool(function: Callable[..., object] | None = None, /, **options: object) -> object:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]: ...
+def tool(function: Callable[..., object] | None = None, /, **options: Unpack[ToolOptions]) -> object:
     """Make a function a tool: its signature is the schema, its docstring the description.
 
     `read_only` calls may run side by side and be run again after a crash;
     `idempotent` ones may be run again under the same key; `destructive` ones are
     pointed out to whoever is asked for leave. A call ends after `timeout_s`;
-    `None` is the engine's own limit, never none.
+    `None` is the engine's own limit, never none. So it is with `max_output_chars`: of
+    a longer result a model sees head and tail.
+
+    When a crash leaves it open whether a call had its effect, `lookup` is asked, a
+    function of the call's key (`ToolContext.idempotency_key`), or of the key and a dict of the
+    arguments. Without one, `on_unknown` says who is told: "ask" a person, or "tell" the model.
+
+    A function that yields reports while it works.
     """
-    made = partial(FunctionTool[..., object], **cast("dict[str, Any]", options))
-    return made if function is None else made(function)
+    return partial(as_tool, **options) if function is None else as_tool(function, **options)
+
+
+def _function(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The function, also of a tool that is made a tool again, with other options."""
+    if isinstance(function, FunctionTool):
+        return cast("FunctionTool[_P, _R]", function).function
+    return function
+
+
+def _yields(function: object) -> str:
+    """How a function yields: "async", "plain", or not at all."""
+    for found in (function, getattr(type(function), "__call__", None)):  # noqa: B004 - it may be a generator
+        if inspect.isasyncgenfunction(found):
+            return "async"
+        if inspect.isgeneratorfunction(found):
+            return "plain"
+    return ""
 
 
 def _check(name: str, function: object) -> None:
@@ -125,8 +266,6 @@ def _check(name: str, function: object) -> None:
         raise ConfigError(f"a tool is made from a function, not from the class {function.__name__}")
     if not callable(function):
         raise ConfigError(f"a tool is made from a function, not from {type(function).__name__}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"tool {name!r}: a tool returns its result, it does not yield it")
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"tool name {name!r} is not one that every model takes",
@@ -134,29 +273,12 @@ def _check(name: str, function: object) -> None:
         )
 
 
-def _result(name: str, value: object, context: ToolContext) -> ToolResult:
-    if isinstance(value, ToolResult):
-        return msgspec.structs.replace(value, call_id=context.call_id, name=name)
-    return ToolResult(context.call_id, name, _content(name, value))
-
-
-def _content(name: str, value: object) -> tuple[Part, ...]:
-    if value is None:
-        return (Text("done"),)
-    if isinstance(value, Part | str):
-        return as_parts((value,))
-    if isinstance(value, list | tuple) and value and _all_parts(cast("Iterable[object]", value)):
-        return as_parts(cast("Iterable[Content]", value))
-    try:
-        return (Text(msgspec.json.encode(value).decode()),)
-    except (TypeError, ValueError) as error:
-        kind = type(cast(object, value)).__name__
-        raise ToolFailed(f"{name} returned {kind}, which cannot be shown to a model") from error
-
-
-def _all_parts(values: Iterable[object]) -> bool:
-    """Whether a list is content rather than data: text alone could be either, and reads as data."""
-    items = list(values)
-    return all(isinstance(item, Part | str) for item in items) and any(
-        isinstance(item, Part) for item in items
-    )
+def _check_limits(name: str, timeout_s: object, max_output_chars: object, on_unknown: object) -> None:
+    if timeout_s is not None and not cast(float, timeout_s) > 0:  # so that NaN is refused too
+        raise ConfigError(f"tool {name!r}: a limit of {timeout_s} seconds allows nothing")
+    if max_output_chars is not None and not (type(max_output_chars) is int and max_output_chars > 0):
+        raise ConfigError(
+            f"tool {name!r}: max_output_chars is a whole number above 0, not {max_output_chars!r}"
+        )
+    if on_unknown not in get_args(OnUnknown):
+        raise ConfigError(f"tool {name!r}: on_unknown is 'ask' or 'tell', not {on_unknown!r}")

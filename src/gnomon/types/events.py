@@ -229,6 +229,8 @@ class MessageReceived(msgspec.Struct, frozen=True, tag="message_received", omit_
     message_id: str
     message: Message
     steer: bool = False
+    joins_next: bool = False
+    """Whether it is answered together with the message after it."""
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 import msgspec
 
 from gnomon.errors import InvalidOutput
-from gnomon.types.events import Error, TurnStop
+from gnomon.types.events import Error, QuestionAsked, TurnStop
 from gnomon.types.messages import Message, Meta, ToolCall, ToolResult
 from gnomon.types.records import SessionState, Time
 from gnomon.types.requests import Request, Response, Usage
@@ -80,6 +80,7 @@ class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     context_percent: float | None = None
     cost: float | None = None
     pending_approvals: tuple[str, ...] = ()
+    questions: tuple[QuestionAsked, ...] = ()
 
 
 class HookEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Who wakes a session."""

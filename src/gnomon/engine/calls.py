@@ -1,0 +1,189 @@
+"""The calls of one message: which go together, what is written before they start, and what they come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, NamedTuple
+
+from gnomon.engine.capping import READ_OUTPUT, READ_OUTPUT_DEF, ReadOutput
+from gnomon.engine.definition import Definition
+from gnomon.engine.interrupt import Interrupt
+from gnomon.engine.journal import Journal
+from gnomon.engine.live import Channel
+from gnomon.engine.recovery import recovered
+from gnomon.engine.tools import Job, Outcome, ToolRunner, grouped, job_of
+from gnomon.engine.turn import TurnState
+from gnomon.types.events import LedgerEntry, ToolProgress
+from gnomon.types.messages import ToolDef, ToolResult
+
+__all__ = ["PARALLEL", "Batch", "Calls"]
+
+PARALLEL = 8
+"""How many read-only calls of one message run at a time."""
+
+
+class Batch(NamedTuple):
+    """What to write, and which calls to see to once it stands."""
+
+    entries: Sequence[LedgerEntry]
+    jobs: Sequence[Job]
+    kind: Literal["settle", "answer", "run"]
+
+
+class Calls:
+    """Sees to the open calls of a turn, one batch after another."""
+
+    def __init__(self, agent: Definition, journal: Journal, interrupt: Interrupt, channel: Channel) -> None:
+        self._agent = agent
+        self._journal = journal
+        self._interrupt = interrupt
+        self._channel = channel
+        self._places = asyncio.Semaphore(PARALLEL)
+        self._reader = ReadOutput(journal.full_output)
+        self._begun: set[str] = set()
+        self._cleared: set[str] = set()
+        self._running: dict[str, asyncio.Task[Outcome]] = {}
+        self._progress: list[ToolProgress] = []
+        self._news = asyncio.Event()
+        self._facts: list[LedgerEntry] = []
+
+    @property
+    def extra_tools(self) -> tuple[ToolDef, ...]:
+        """What the engine itself offers now: once a result was cut, a tool to read it."""
+        wanted = self._journal.fold.cut and self._agent.tools.get(READ_OUTPUT) is None
+        return (READ_OUTPUT_DEF,) if wanted else ()
+
+    def begin(self, turn: TurnState | None) -> None:
+        """Whatever has begun and not ended before this, began under another runner."""
+        self._begun = set() if turn is None else {at for at in turn.intents if at not in turn.results}
+
+    def next(self, turn: TurnState) -> Batch:
+        """The calls that come first among those that are open. Nothing changes by asking."""
+        runner, jobs = self._runner(turn), self._jobs(turn)
+        unsettled = [job for job in jobs if self._is_unsettled(job, turn)]
+        if unsettled:
+            return Batch((), unsettled, "settle")
+        answered = [job for job in jobs if self._is_answered(job, turn)]
+        if answered:
+            return Batch([self._answer(runner, job, turn) for job in answered], answered, "answer")
+        group = [
+            job for job in grouped(jobs) if job.call.id not in turn.questions or self._runs_again(job, turn)
+        ]
+        intents = [runner.intent(job) for job in group if job.call.id not in self._running]
+        return Batch([intent for intent in intents if intent is not None], group, "run")
+
+    def _jobs(self, turn: TurnState) -> list[Job]:
+        extra = self._reader if self._journal.fold.cut else None
+        return [job_of(call, self._agent, extra) for call in turn.open_calls]
+
+    def _runner(self, turn: TurnState) -> ToolRunner:
+        message_id = turn.completed.message_id if turn.completed is not None else ""
+        return ToolRunner(self._agent, self._journal.session_id, turn.id, message_id, self._places)
+
+    def _is_unsettled(self, job: Job, turn: TurnState) -> bool:
+        call_id = job.call.id
+        return call_id in self._begun and call_id not in self._cleared and call_id not in turn.questions
+
+    def _is_answered(self, job: Job, turn: TurnState) -> bool:
+        answer = turn.answers.get(job.call.id)
+        return answer is not None and not answer.run_again
+
+    def _runs_again(self, job: Job, turn: TurnState) -> bool:
+        answer = turn.answers.get(job.call.id)
+        return answer is not None and answer.run_again
+
+    def _answer(self, runner: ToolRunner, job: Job, turn: TurnState) -> LedgerEntry:
+        answer = turn.answers[job.call.id]
+        return runner.finished(job, ToolResult.of(job.call, *answer.content))
+
+    # --- doing it
+
+    async def run(self, turn: TurnState, batch: Batch) -> AsyncGenerator[ToolProgress, None]:
+        """See to the batch; `taken` gives afterwards what it came to."""
+        runner = self._runner(turn)
+        if batch.kind == "settle":
+            await self._settle(turn, runner, batch.jobs)
+        elif len(batch.jobs) == 1 and not self._streams(batch.jobs[0]) and not self._running:
+            job = batch.jobs[0]
+            self._facts = [await self._interrupt.wait(runner.finish(job, self._attempt(job, turn)))]
+        else:
+            self._start(turn, runner, batch.jobs)
+            while not self._running[batch.jobs[0].call.id].done():
+                await self._interrupt.wait(self._news.wait())
+                self._news.clear()
+                for progress in self._reported():
+                    yield progress
+            for progress in self._reported():
+                yield progress
+            self._collect(batch.jobs)
+
+    async def _settle(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            outcome = await self._interrupt.wait(recovered(job, runner, turn.id))
+            if outcome is None:
+                self._cleared.add(job.call.id)
+            else:
+                self._facts.append(outcome)
+
+    def _start(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
+        if self._channel.current is None and any(self._streams(job) for job in jobs):
+            message_id = turn.completed.message_id if turn.completed is not None else ""
+            self._channel.begin(turn.id, message_id, (0, 0), self._journal.fold.seq)
+        for job in jobs:
+            if job.call.id not in self._running:
+                work = runner.finish(job, self._attempt(job, turn), self._report)
+                task = self._running[job.call.id] = asyncio.create_task(work)
+                task.add_done_callback(lambda _: self._news.set())
+
+    def _collect(self, jobs: Sequence[Job]) -> None:
+        """What has ended, in the order of the calls, as far as there is no gap."""
+        for job in jobs:
+            task = self._running[job.call.id]
+            if not task.done():
+                return
+            del self._running[job.call.id]
+            self._facts.append(task.result())
+        self._channel.end()
+
+    def _attempt(self, job: Job, turn: TurnState) -> int:
+        again = job.call.id in self._begun or job.call.id in turn.questions
+        return 2 if again else 1
+
+    def _streams(self, job: Job) -> bool:
+        return job.refusal is None and job.traits is not None and job.traits.progress is not None
+
+    def _report(self, progress: ToolProgress) -> None:
+        self._progress.append(progress)
+        if self._channel.current is not None:
+            self._channel.put(progress)
+        self._news.set()
+
+    def _reported(self) -> list[ToolProgress]:
+        reported, self._progress = self._progress, []
+        return reported
+
+    def taken(self) -> list[LedgerEntry]:
+        """What the last batch came to; once."""
+        facts, self._facts = self._facts, []
+        return facts
+
+    async def stop(self) -> None:
+        """The turn is being ended: what has ended by now counts, the rest is cancelled."""
+        done = [task for task in self._running.values() if task.done() and not task.cancelled()]
+        self._facts += [task.result() for task in done if task.exception() is None]
+        await self.end()
+
+    async def end(self) -> None:
+        """Nothing outlives the runner, also when the end itself is hurried."""
+        hurried: asyncio.CancelledError | None = None
+        tasks, self._running = tuple(self._running.values()), {}
+        while running := [task for task in tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            try:
+                await asyncio.wait(running)
+            except asyncio.CancelledError as error:
+                hurried = error
+        if hurried is not None:
+            raise hurried

@@ -1,0 +1,69 @@
+"""Waiting that can be ended from outside, and told apart from a cancellation of the task that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+__all__ = ["Interrupt", "Interrupted"]
+
+_T = TypeVar("_T")
+
+
+class Interrupted(Exception):
+    """The wait was ended from outside; the work it waited for has been cancelled."""
+
+
+class Interrupt:
+    """Ends whatever a runner waits for.
+
+    A run may be read by any task, one after another, so the task is noted for each
+    wait. While a reader has the turn, nothing is cancelled: the runner looks at
+    `is_set` when it comes back.
+    """
+
+    __slots__ = ("_fired", "_task", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._task: asyncio.Task[object] | None = None
+        self._fired: asyncio.Task[object] | None = None
+
+    def set(self) -> None:
+        """End the wait that is under way, and all that follow."""
+        self.is_set = True
+        if self._task is not None and self._fired is None:
+            self._fired = self._task
+            self._task.cancel()
+
+    def clear(self) -> None:
+        self.is_set = False
+
+    async def wait(self, work: Awaitable[_T]) -> _T:
+        """What the work gives; `Interrupted` when it was ended."""
+        self._task = asyncio.current_task()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self.is_ours():
+                raise Interrupted from None
+            raise
+        finally:
+            self.leave()
+
+    def enter(self) -> None:
+        """A wait begins. By hand, for a loop in which each call would count."""
+        self._task = asyncio.current_task()
+
+    def leave(self) -> None:
+        """It is over. A cancel that came too late to end it is taken back."""
+        self._task = None
+        if self._fired is not None:
+            self._fired.uncancel()
+            self._fired = None
+
+    def is_ours(self) -> bool:
+        """Whether the cancellation that was just caught is only the one that was set here."""
+        fired, self._fired = self._fired, None
+        return fired is not None and fired.uncancel() == 0

@@ -1,0 +1,67 @@
+"""Where a turn is written down: the ledger of a session, or nowhere but in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from gnomon.engine.fold import Fold
+from gnomon.types.events import LedgerEntry, ToolFinished
+from gnomon.types.messages import Message
+
+__all__ = ["Journal", "Scratch"]
+
+
+class Journal(Protocol):
+    """What a runner writes to. `Ledger` is the one that lasts."""
+
+    session_id: str
+    fold: Fold
+    proved_at: float
+    is_shared: bool
+    """Whether others can see it, so that it has to be claimed."""
+
+    async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
+        """Add the entries as one, after that place. `False`: others were first, and are in the fold."""
+        ...
+
+    async def check_free(self, owner: str, *, take_over: bool = False) -> None:
+        """`Conflict` while another that is alive has the session."""
+        ...
+
+    async def prove(self) -> None:
+        """Look whether the session is still ours; `Superseded` when it is not."""
+        ...
+
+    async def full_output(self, call_id: str) -> str | None:
+        """The whole text of a result that was cut."""
+        ...
+
+
+class Scratch:
+    """A journal of one run that nobody else can see, and that ends with it."""
+
+    is_shared = False
+
+    def __init__(self, session_id: str, messages: Iterable[Message] = ()) -> None:
+        self.session_id = session_id
+        self.fold = Fold(messages=messages)
+        self.proved_at = 0.0
+        self._full: dict[str, str] = {}
+
+    async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
+        fold = self.fold
+        for entry in entries:
+            fold.take(fold.seq + 1, entry)
+            if isinstance(entry, ToolFinished) and entry.full:
+                self._full[entry.result.call_id] = entry.full
+        return True
+
+    async def check_free(self, owner: str, *, take_over: bool = False) -> None:
+        """It is nobody else's."""
+
+    async def prove(self) -> None:
+        """It is ours."""
+
+    async def full_output(self, call_id: str) -> str | None:
+        return self._full.get(call_id)

@@ -1,0 +1,281 @@
+"""What comes next in a session: decided from what is known, without doing anything.
+
+A step is what is to be written and what is to be done once it stands. When others
+have written in between, the same questions are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from gnomon.engine.answer import OUTPUT_TOOL
+from gnomon.engine.budget import Meter
+from gnomon.engine.definition import Definition
+from gnomon.engine.fold import Fold
+from gnomon.engine.ids import new_id
+from gnomon.engine.turn import TurnState
+from gnomon.errors import DefinitionChanged, InvalidOutput
+from gnomon.types.codec import error_event
+from gnomon.types.events import (
+    LedgerEntry,
+    MessageReceived,
+    ModelStarted,
+    ToolFinished,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnPaused,
+    TurnResumed,
+    TurnStarted,
+    TurnStop,
+)
+from gnomon.types.messages import ToolCall, ToolResult
+from gnomon.types.requests import Spent
+
+__all__ = ["Planner", "Step", "cancelling", "has_work"]
+
+_COMPLETE = ("end_turn", "tool_use", "stop_sequence")
+
+
+class Step(NamedTuple):
+    """What to write first, and what to do then."""
+
+    entries: Sequence[LedgerEntry]
+    action: Literal["ask", "call", "again", "end", "wait"]
+
+
+class Planner:
+    """The decisions of one runner, turn after turn."""
+
+    def __init__(self, agent: Definition, *, turns: int | None, turn_id: str | None = None) -> None:
+        self._agent = agent
+        self._epoch = 0
+        self._turns = turns
+        self._turn_id = turn_id
+        """How many turns may still begin; `None` is any number."""
+        self.failure: BaseException | None = None
+        self.spent: tuple[Spent, ...] = ()
+        self.is_cancelled = False
+        self.reason = ""
+        self.is_leaving = False
+        """Whether the runner is to let go of the session, whatever is open in it."""
+        self.attempts = 0
+        self._meter: Meter | None = None
+
+    def begin(self, epoch: int, meter: Meter) -> None:
+        """A runner has claimed the session, or is about to."""
+        self._epoch, self._meter = epoch, meter
+
+    def stop_after_this(self) -> None:
+        """No more turns begin."""
+        self._turns = 0
+
+    def next(self, fold: Fold, turn: TurnState | None, facts: Sequence[LedgerEntry]) -> Step:
+        """What comes after the facts, which are not in the fold yet."""
+        if turn is None or turn.ended is not None:
+            return self._between(fold, facts, is_cancelled=fold.cancel is not None)
+        ending = self._ending(fold, turn)
+        if ending is not None:
+            return self._ended(fold, ending)
+        return Step((), "end") if self.is_leaving else self._within(fold, turn)
+
+    def _ended(self, fold: Fold, ending: Sequence[LedgerEntry]) -> Step:
+        after = self._between(fold, ())
+        return Step((*ending, *after.entries), after.action)
+
+    # --- between turns
+
+    def _between(self, fold: Fold, facts: Sequence[LedgerEntry], *, is_cancelled: bool = False) -> Step:
+        inputs = self._inputs(fold, facts)
+        if not inputs or self._turns == 0 or self.is_leaving:
+            return Step((), "end")
+        agent = self._agent
+        turn_id = self._turn_id or new_id("turn")
+        started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=inputs)
+        if is_cancelled:  # before it began
+            return Step((started, TurnCancelled(turn_id, fold.cancel.reason if fold.cancel else "")), "again")
+        return Step((started, self._asked(turn_id)), "ask")
+
+    def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
+        """One turn a message; what is handed in together is answered together."""
+        given = [entry for entry in facts if isinstance(entry, MessageReceived)]
+        inputs: list[str] = []
+        for received in given or (waiting.received for waiting in fold.waiting.values()):
+            inputs.append(received.message_id)
+            if not received.joins_next:
+                break
+        return tuple(inputs)
+
+    def began(self, meter: Meter) -> None:
+        """A turn has begun."""
+        self._meter, self._turn_id = meter, None
+        self.failure, self.spent, self.is_cancelled, self.reason = None, (), False, ""
+        if self._turns is not None:
+            self._turns -= 1
+
+    # --- the end of a turn
+
+    def _ending(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
+        """The entries that end the turn, when it is to end."""
+        if self.is_cancelled or fold.cancel is not None:
+            return self._cancelled(fold, turn)
+        if self.failure is not None:
+            return self._failed(turn, self.failure)
+        if turn.agent_hash != self._agent.hash and self._agent.on_change == "refuse":
+            return self._failed(turn, self._changed(turn))
+        if (turn.calls and turn.open_calls) or turn.asking is not None or turn.completed is None:
+            return None
+        return self._finished(fold, turn)
+
+    def _cancelled(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry]:
+        return cancelling(turn, self.reason or (fold.cancel.reason if fold.cancel is not None else ""))
+
+    def _failed(self, turn: TurnState, error: BaseException) -> Sequence[LedgerEntry]:
+        results = _closed(turn, "interrupted", "not finished: the turn failed")
+        return (*results, TurnFailed(turn.id, error_event(error), turn.usage, _cost(turn)))
+
+    def _finished(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
+        """A turn is over when its message calls no tool, or a limit is reached; a label decides nothing."""
+        assert turn.completed is not None
+        limit = self._meter.reached(turn) if self._meter is not None else None
+        stop: TurnStop | None = limit
+        if not turn.calls or _has_output(turn):
+            stop = turn.completed.response.stop_reason
+            if _steers(fold) or self._lacks_output(turn, stop):
+                stop = limit
+        return None if stop is None else (TurnFinished(turn.id, stop, turn.rounds, turn.usage, _cost(turn)),)
+
+    def _lacks_output(self, turn: TurnState, stop: TurnStop) -> bool:
+        """Whether the model is to be asked for a better output."""
+        answer = self._agent.answer
+        if answer is None or stop not in _COMPLETE:
+            return False
+        try:
+            answer.value(turn.messages)
+        except InvalidOutput:
+            return True
+        return False
+
+    # --- within a turn
+
+    def _within(self, fold: Fold, turn: TurnState) -> Step:
+        agent = self._agent
+        if turn.agent_hash == agent.hash:
+            return self._inside(fold, turn)
+        if agent.on_change == "pause":
+            paused = TurnPaused(turn.id, turn.agent_hash, str(self._changed(turn)))
+            return Step(() if turn.is_paused else (paused,), "wait")
+        after = self._inside(fold, turn)
+        return Step((TurnResumed(turn.id, agent.hash, agent.on_change), *after.entries), after.action)
+
+    def _inside(self, fold: Fold, turn: TurnState) -> Step:
+        if turn.open_calls:
+            return Step((), "wait" if turn.open_questions else "call")
+        return self._go_on(fold, turn)
+
+    def _go_on(self, fold: Fold, turn: TurnState) -> Step:
+        """Ask the model, with what there is to tell it."""
+        steers = _steers(fold)
+        repair = () if steers or turn.asking is not None else self._repair(turn)
+        if isinstance(repair, InvalidOutput):
+            self.failure = repair
+            return self._ended(fold, self._failed(turn, repair))
+        inputs = (*steers, *(entry.message_id for entry in repair))
+        return Step((*repair, self._asked(turn.id, turn, inputs)), "ask")
+
+    def _asked(
+        self, turn_id: str, turn: TurnState | None = None, inputs: tuple[str, ...] = ()
+    ) -> ModelStarted:
+        """Asked anew, a message keeps its id, and its attempt is a later one."""
+        again = turn.asking if turn is not None else None
+        self.attempts = self.attempts + 1 if again is not None else 1
+        message_id = again.message_id if again is not None else new_id("msg")
+        return ModelStarted(turn_id, message_id, (self._epoch, self.attempts), inputs)
+
+    def _repair(self, turn: TurnState) -> tuple[MessageReceived, ...] | InvalidOutput:
+        """What to tell a model whose output does not fit; or, after too many times, the end of it."""
+        answer = self._agent.answer
+        if answer is None or turn.completed is None or (turn.calls and not _has_output(turn)):
+            return () if answer is None or not _refused(turn, answer.repairs) else _give_up(turn)
+        try:
+            answer.value(turn.messages)
+        except InvalidOutput as error:
+            if turn.repairs >= answer.repairs:
+                return error
+            return (MessageReceived(new_id("fix"), answer.complaint(error)),)
+        return ()
+
+    def _changed(self, turn: TurnState) -> DefinitionChanged:
+        name = self._agent.name
+        return DefinitionChanged(
+            f"agent {name!r} is defined otherwise now than when turn {turn.id} began",
+            hint="resume the session to go on under the new definition, or cancel the turn",
+        )
+
+
+def cancelling(turn: TurnState, reason: str) -> Sequence[LedgerEntry]:
+    """What ends a turn that is open, with a result for every call."""
+    results = _closed(turn, "cancelled", "cancelled before it was known to have had its effect")
+    return (*results, TurnCancelled(turn.id, reason, turn.usage, _cost(turn)))
+
+
+def has_work(fold: Fold, agent: Definition) -> bool:
+    """Whether a runner would find something to do: a turn that can go on, or a message that waits."""
+    turn = fold.open_turn
+    if turn is None:
+        return bool(fold.waiting)
+    if fold.cancel is not None:
+        return True
+    if turn.agent_hash != agent.hash and agent.on_change == "pause" and turn.is_paused:
+        return False
+    return not turn.open_questions
+
+
+def _steers(fold: Fold) -> tuple[str, ...]:
+    return tuple(message_id for message_id, waiting in fold.waiting.items() if waiting.received.steer)
+
+
+def _closed(turn: TurnState, status: Literal["cancelled", "interrupted"], why: str) -> list[ToolFinished]:
+    """Every call gets its one result, whatever ends the turn."""
+    return [ToolFinished(turn.id, _unfinished(call, turn, status, why)) for call in turn.open_calls]
+
+
+def _unfinished(
+    call: ToolCall, turn: TurnState, status: Literal["cancelled", "interrupted"], why: str
+) -> ToolResult:
+    text = why if call.id in turn.intents else "not run: the turn ended before"
+    return ToolResult.of(call, text, status=status)
+
+
+def _cost(turn: TurnState) -> float | None:
+    return None if turn.cost is None or not turn.rounds else float(turn.cost)
+
+
+def _has_output(turn: TurnState) -> bool:
+    """Whether the output tool took what the last message gave it."""
+    return any(
+        call.name == OUTPUT_TOOL and turn.results[call.id].status == "ok"
+        for call in turn.calls
+        if call.id in turn.results
+    )
+
+
+def _refused(turn: TurnState, repairs: int) -> bool:
+    """Whether the output tool has refused too often."""
+    return _refusals(turn) > repairs
+
+
+def _refusals(turn: TurnState) -> int:
+    return sum(
+        result.name == OUTPUT_TOOL and result.status == "error"
+        for message in turn.messages
+        for result in message.tool_results
+    )
+
+
+def _give_up(turn: TurnState) -> InvalidOutput:
+    last = next(
+        result.text for result in reversed(turn.messages[-1].tool_results) if result.name == OUTPUT_TOOL
+    )
+    return InvalidOutput(f"the model's output was refused {_refusals(turn)} times: {last}")

@@ -1,0 +1,188 @@
+"""One turn, as its events make it: what was said, what it used, and what is still open in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from gnomon.types.events import (
+    Event,
+    MessageCompleted,
+    ModelStarted,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolIntent,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnPaused,
+    TurnResumed,
+    TurnStarted,
+)
+from gnomon.types.messages import Message, ToolCall, ToolResult
+from gnomon.types.requests import Usage, add_usage
+
+REPAIR = "fix_"
+"""What the id of a message begins with by which the engine asks for a better output."""
+
+__all__ = ["REPAIR", "Ended", "TurnMark", "TurnState"]
+
+Ended = TurnFinished | TurnFailed | TurnCancelled
+
+
+class TurnMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a checkpoint keeps of an open turn that began before the view; never messages."""
+
+    started: TurnStarted
+    seq: int
+    rounds: int = 0
+    usage: Usage = Usage()
+    cost: str | None = "0"
+    agent_hash: str = ""
+
+
+class TurnState:
+    """The latest turn of a session. Whoever runs it and whoever reads it take in the same events."""
+
+    def __init__(self, started: TurnStarted, at: datetime | None = None, seq: int = 0) -> None:
+        self.started = started
+        self.seq = seq
+        """Where it stands in the ledger."""
+        self.started_at = at
+        self.agent_hash = started.agent_hash
+        self.messages: list[Message] = []
+        """What it added to the conversation, the user's message first."""
+        self.rounds = 0
+        self.usage = Usage()
+        self.cost: Decimal | None = Decimal(0)
+        self.repairs = 0
+        """How often the model was told that its output does not fit."""
+        self.asking: ModelStarted | None = None
+        """The call of the model that has not been answered."""
+        self.completed: MessageCompleted | None = None
+        self.calls: tuple[ToolCall, ...] = ()
+        self.called_at = 0
+        """Where the message with the calls stands."""
+        self.results: dict[str, ToolResult] = {}
+        self.intents: dict[str, str] = {}
+        self.questions: dict[str, QuestionAsked] = {}
+        self.answers: dict[str, QuestionAnswered] = {}
+        self.is_paused = False
+        self.ended: Ended | None = None
+        self.ended_at: datetime | None = None
+
+    @property
+    def id(self) -> str:
+        return self.started.turn_id
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last message that have no result yet, in their order."""
+        results = self.results
+        return tuple(call for call in self.calls if call.id not in results)
+
+    @property
+    def open_questions(self) -> tuple[QuestionAsked, ...]:
+        """What a person has yet to answer."""
+        return tuple(
+            asked
+            for call_id, asked in self.questions.items()
+            if call_id not in self.results and call_id not in self.answers
+        )
+
+    def take(self, entry: Event, at: datetime | None = None, *, counts: bool = True) -> Message | None:
+        """The next event; the message that it completes, if it does. `counts` is off for what is counted."""
+        if isinstance(entry, MessageCompleted):
+            return self._complete(entry, counts)
+        if isinstance(entry, ToolFinished):
+            return self._answer(entry.result)
+        if isinstance(entry, ModelStarted):
+            self.asking = entry
+            self.repairs += sum(message_id.startswith(REPAIR) for message_id in entry.inputs)
+        else:
+            self._note(entry, at)
+        return None
+
+    def _note(self, entry: Event, at: datetime | None) -> None:
+        match entry:
+            case ToolIntent(call_id=call_id, key=key):
+                self.intents[call_id] = key
+                self.answers.pop(call_id, None)  # leave to run again is used up by the run
+                self.questions.pop(call_id, None)
+            case QuestionAsked(call_id=call_id):
+                self.questions[call_id] = entry
+                self.answers.pop(call_id, None)
+            case QuestionAnswered(call_id=call_id) if (
+                call_id in self.questions and call_id not in self.answers
+            ):
+                self.answers[call_id] = entry
+            case TurnPaused():
+                self.is_paused = True
+            case TurnResumed(agent_hash=agent_hash):
+                self.is_paused, self.agent_hash = False, agent_hash
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                self.ended, self.ended_at, self.asking = entry, at, None
+            case _:
+                pass
+
+    def count(self, usages: Sequence[Usage], cost: Decimal | None) -> None:
+        """What was spent without a message to show for it."""
+        self.usage = add_usage((self.usage, *usages))
+        self.cost = None if self.cost is None or cost is None else self.cost + cost
+
+    def _complete(self, completed: MessageCompleted, counts: bool) -> Message:
+        response = completed.response
+        if counts:
+            self.rounds += 1
+            cost = None if completed.cost is None else Decimal(str(completed.cost))
+            self.count((*response.discarded, response.usage), cost)
+        self.asking, self.completed = None, completed
+        self.calls = response.message.tool_calls
+        if self.results:
+            self.results, self.intents, self.questions, self.answers = {}, {}, {}, {}
+        self.messages.append(response.message)
+        return response.message
+
+    def _answer(self, result: ToolResult) -> Message | None:
+        """A call has one result: of two, the first holds. All of them are one message."""
+        wanted = [call.id for call in self.calls]
+        if result.call_id in self.results or result.call_id not in wanted:
+            return None
+        self.results[result.call_id] = result
+        if len(self.results) < len(wanted):
+            return None
+        message = Message.tool(*(self.results[call_id] for call_id in wanted))
+        self.messages.append(message)
+        return message
+
+    def copy(self) -> TurnState:
+        """The same, to go on from by itself."""
+        same = TurnState.__new__(TurnState)
+        same.__dict__.update(self.__dict__)
+        same.messages = list(self.messages)
+        same.results, same.intents = dict(self.results), dict(self.intents)
+        same.questions, same.answers = dict(self.questions), dict(self.answers)
+        return same
+
+    # --- how a checkpoint keeps it
+
+    def mark(self) -> TurnMark:
+        return TurnMark(
+            started=self.started,
+            seq=self.seq,
+            rounds=self.rounds,
+            usage=self.usage,
+            cost=None if self.cost is None else str(self.cost),
+            agent_hash=self.agent_hash,
+        )
+
+    @classmethod
+    def of(cls, mark: TurnMark) -> TurnState:
+        state = cls(mark.started, seq=mark.seq)
+        state.rounds, state.usage, state.agent_hash = mark.rounds, mark.usage, mark.agent_hash
+        state.cost = None if mark.cost is None else Decimal(mark.cost)
+        return state

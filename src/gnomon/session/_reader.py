@@ -1,0 +1,135 @@
+"""The events of a session for one reader: the ledger in its order, and the deltas that belong in between.
+
+A reader has its own place and its own pace. It follows the ledger; what is being
+said right now is shown only where the ledger has come to, and is left for the
+ledger's next event as soon as there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+
+from gnomon.engine.ledger import Ledger, Read
+from gnomon.engine.live import Attempt, Channel
+from gnomon.session._sockets import follow
+from gnomon.stream import PullStream
+from gnomon.types.events import Claimed, Event, Released, SessionEvent
+
+__all__ = ["Reader"]
+
+
+class Reader(PullStream[SessionEvent]):
+    """A stream of events that knows its place."""
+
+    def __init__(
+        self, open_ledger: Callable[[], Awaitable[Ledger]], channel: Channel, owner: str, after: int
+    ) -> None:
+        super().__init__(self._read())
+        self._open_ledger = open_ledger
+        self._channel = channel
+        self._here = owner
+        self._position = after
+        self.at: datetime | None = None
+        """When the last event of the ledger was written."""
+        self._attempt: Attempt | None = None
+        self._at = 0
+        self._following: asyncio.Task[None] | None = None
+        self._followed = ""
+
+    @property
+    def position(self) -> int:
+        """The seq up to which everything was read."""
+        return self._position
+
+    async def _read(self) -> AsyncGenerator[SessionEvent, None]:
+        ledger = await self._open_ledger()
+        source = ledger.watch(self._position)
+        coming: asyncio.Task[Read] | None = None
+        with self._channel.listening() as news:
+            try:
+                while True:
+                    if coming is None:
+                        coming = asyncio.ensure_future(_next(source))
+                        coming.add_done_callback(lambda _: news.set())
+                    await self._until(coming, news)
+                    for event in self._spoken():
+                        yield event
+                    if coming.done():
+                        read, coming = coming.result(), None
+                        for event in self._rest(read.seq):
+                            yield event
+                        self._follow(read.entry)
+                        self._position, self.at = read.seq, read.at
+                        yield _shown(read.entry)
+            finally:
+                await self._end(coming, source)
+
+    async def _until(self, coming: asyncio.Task[Read], news: asyncio.Event) -> None:
+        """Until there is something to show."""
+        while not coming.done() and not self._has_news():
+            news.clear()
+            if coming.done() or self._has_news():
+                return
+            await news.wait()
+
+    def _has_news(self) -> bool:
+        current = self._channel.current
+        if current is None or current.after_seq > self._position:
+            return False
+        return current is not self._attempt or len(current.events) > self._at
+
+    def _spoken(self) -> list[SessionEvent]:
+        """What was said since the last look, where the reader has come to it."""
+        current = self._channel.current
+        if current is not None and current.after_seq <= self._position and current is not self._attempt:
+            self._attempt, self._at = current, 0
+        return self._unread()
+
+    def _rest(self, seq: int) -> list[SessionEvent]:
+        """What the ledger's next event puts an end to: shown once more to its end, then left."""
+        rest = self._unread() if self._attempt is not None and self._attempt.after_seq < seq else []
+        self._attempt = None
+        return rest
+
+    def _unread(self) -> list[SessionEvent]:
+        attempt = self._attempt
+        if attempt is None:
+            return []
+        new = range(self._at, len(attempt.events))
+        self._at = len(attempt.events)
+        return [attempt.shown(at) for at in new]
+
+    def _follow(self, entry: Event) -> None:
+        """What is run by another process of this machine is followed there."""
+        if isinstance(entry, Claimed) and entry.owner not in (self._here, self._followed):
+            self._unfollow()
+            self._followed = entry.owner
+            self._following = asyncio.ensure_future(follow(entry.owner, self._channel))
+        elif isinstance(entry, Released):
+            self._unfollow()
+
+    def _unfollow(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+        self._followed = ""
+
+    async def _end(self, coming: asyncio.Task[Read] | None, source: PullStream[Read]) -> None:
+        self._unfollow()
+        tasks = [task for task in (coming, self._following) if task is not None]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
+                await task
+        await source.aclose()
+
+
+async def _next(source: PullStream[Read]) -> Read:
+    return await source.__anext__()
+
+
+def _shown(entry: Event) -> SessionEvent:
+    return entry  # pyright: ignore[reportReturnType] - a ledger holds nothing but its own entries

@@ -1,0 +1,312 @@
+"""A session in this process: what a UI talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Generic, Self, cast, get_args
+
+from gnomon.contracts.session import Input, WhenBusy
+from gnomon.engine.fold import Fold
+from gnomon.engine.ids import new_id
+from gnomon.engine.ledger import Ledger
+from gnomon.engine.plan import cancelling, has_work
+from gnomon.engine.run import turn_of
+from gnomon.engine.turn import REPAIR, TurnState
+from gnomon.errors import Conflict, InvalidInput, NotFound, TurnUnfinished
+from gnomon.session._answered import Answered
+from gnomon.session._reader import Reader
+from gnomon.session.runtime import LOST_WAKE, TENANT, Runtime
+from gnomon.types.events import (
+    CancelRequested,
+    LedgerEntry,
+    MessageReceived,
+    QuestionAnswered,
+    Released,
+    TurnResumed,
+)
+from gnomon.types.messages import Content, Message, Part, as_parts
+from gnomon.types.records import SessionState
+from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
+
+__all__ = ["LocalSession", "as_message"]
+
+
+class LocalSession(Generic[Out]):
+    """One conversation, live. It is made by its first message; opening it costs nothing."""
+
+    def __init__(self, runtime: Runtime, session_id: str) -> None:
+        self._runtime = runtime
+        self._id = session_id
+        self._channel = runtime.channel(session_id)
+        self._ledger: Ledger | None = None
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def status(self) -> SessionStatus:
+        """How it stands, as far as it was read here; `refresh` reads on."""
+        agent = self._runtime.agent
+        fold = self._ledger.fold if self._ledger is not None else Fold()
+        turn = fold.open_turn
+        spent = fold.usage.total_tokens
+        return SessionStatus(
+            state=_state(fold),
+            agent=agent.name,
+            model=agent.model,
+            turn_id=turn.id if turn is not None else None,
+            tokens_used=spent,
+            cost=fold.cost,
+            questions=turn.open_questions if turn is not None else (),
+        )
+
+    async def refresh(self) -> SessionStatus:
+        """How it stands now."""
+        await self._opened()
+        return self.status
+
+    # --- sending
+
+    async def send(
+        self, input: Input, *, when_busy: WhenBusy = "queue", message_id: str | None = None
+    ) -> str:
+        """Give the session something to answer. It is durable, and the session woken, when this returns."""
+        message = as_message(input)
+        received = MessageReceived(
+            new_id("msg") if message_id is None else _checked_id(message_id),
+            message,
+            steer=_checked_policy(when_busy) == "steer",
+        )
+        ledger = await self._opened()
+        await self._announce(ledger, message)
+        if when_busy == "reject":
+            await self._send_if_idle(ledger, received)
+        elif when_busy == "interrupt":
+            await ledger.receive(CancelRequested("now", "interrupted by a message"), received)
+        else:
+            await ledger.receive(received)
+        await self._wake(ledger)
+        return received.message_id
+
+    async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
+        """Send, and wait for what the turn that answers it comes to."""
+        ledger = await self._opened()
+        turn = ledger.fold.open_turn
+        start = ledger.fold.seq if turn is None else turn.seq - 1
+        message_id = await self.send(input, when_busy=when_busy)
+        answered = Answered(message_id)
+        async with ledger.watch(start) as reads:
+            async for read in reads:
+                if answered.take(read.entry, read.at, read.seq):
+                    break
+                self._raise_if_waiting(answered.turn)
+        assert answered.turn is not None
+        return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
+
+    async def _send_if_idle(self, ledger: Ledger, received: MessageReceived) -> None:
+        while True:
+            await ledger.refresh()
+            fold = ledger.fold
+            if received.message_id in fold.recent:
+                return
+            if fold.open_turn is not None or fold.waiting:
+                raise Conflict(f"session {self._id!r} is busy", hint="wait, or send with another when_busy")
+            if await ledger.try_receive((received,), fold.seq):
+                return
+
+    async def _announce(self, ledger: Ledger, message: Message) -> None:
+        """The row says that there will be something to do, before there is: a wake may get lost."""
+        runtime = self._runtime
+        row = ledger.known_row or await ledger.row()
+        if row is None:
+            try:
+                await ledger.create(runtime.new_row(self._id, message))
+            except Conflict:
+                await ledger.row()
+        elif row.status == "closed":
+            raise Conflict(f"session {self._id!r} is closed", hint="start another, or fork it")
+        elif not row.runnable:
+            await ledger.project(row.status, runnable=row.runnable, wake_at=runtime.clock.now() + LOST_WAKE)
+
+    async def _wake(self, ledger: Ledger) -> None:
+        running = self._runtime.loops.get(self._id)
+        if running is not None:
+            running[0].look()
+        else:
+            await self._runtime.wake(self._id, ledger.fold.seq)
+
+    # --- reading
+
+    def events(self, after: int = 0) -> Reader:
+        """What happened after that place, and then what happens."""
+        return Reader(self._opened, self._channel, self._runtime.owner, after)
+
+    async def turn_result(self) -> Turn[Out]:
+        """What the latest turn came to, when it has ended. One whose runner died is gone on with.
+
+        `TurnUnfinished` when it waits for a person.
+        """
+        ledger = await self._opened()
+        if ledger.fold.turn is None and not ledger.fold.waiting:
+            raise RuntimeError(f"session {self._id!r} has had no turn yet: send it something first")
+        if has_work(ledger.fold, self._runtime.agent):
+            await self._runtime.nudge(self._id)
+        async with ledger.watch(ledger.fold.seq) as reads:
+            while ledger.fold.open_turn is not None or ledger.fold.waiting:
+                self._raise_if_waiting(ledger.fold.open_turn)
+                read = await reads.__anext__()
+                if read.seq > ledger.fold.seq:
+                    await ledger.refresh()
+        turn = ledger.fold.turn
+        assert turn is not None
+        return cast("Turn[Out]", turn_of(turn, self._id, self._runtime.agent.answer))
+
+    def _raise_if_waiting(self, turn: TurnState | None) -> None:
+        if turn is None or turn.ended is not None:
+            return
+        for asked in turn.open_questions:
+            hint = "answer with session.answer(…), or cancel the turn"
+            raise TurnUnfinished(
+                f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint
+            )
+        if turn.is_paused:
+            hint = "session.resume() goes on under the new definition"
+            raise TurnUnfinished("the turn is paused: its agent was changed", turn_id=turn.id, hint=hint)
+
+    # --- acting on a turn
+
+    async def cancel(self, mode: CancelMode = "now", *, reason: str = "") -> None:
+        """End the running turn: at once, or when the step under way is done. Returns when it has ended."""
+        if mode not in ("now", "after_step"):
+            raise InvalidInput(f"a turn is cancelled 'now' or 'after_step', not {mode!r}")
+        ledger = await self._opened()
+        turn = ledger.fold.open_turn
+        if turn is None and not ledger.fold.waiting:
+            return
+        asked_at = await ledger.receive(CancelRequested(mode, reason))
+        await self._wake(ledger)
+        async with ledger.watch(asked_at) as reads:
+            while ledger.fold.cancel is not None:
+                read = await reads.__anext__()
+                if read.seq > ledger.fold.seq:
+                    await ledger.refresh()
+
+    async def answer(
+        self,
+        content: Content | Sequence[Content] = (),
+        *,
+        call_id: str | None = None,
+        run_again: bool = False,
+    ) -> None:
+        """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
+        ledger = await self._opened()
+        asked = ledger.fold.open_turn.open_questions if ledger.fold.open_turn is not None else ()
+        waiting = [question.call_id for question in asked]
+        chosen = call_id or (waiting[0] if len(waiting) == 1 else None)
+        if chosen is None or chosen not in waiting:
+            hint = f"waiting: {', '.join(waiting)}" if waiting else "nothing waits for an answer"
+            raise NotFound(f"session {self._id!r} has no open question of call {call_id!r}", hint=hint)
+        parts = as_parts(
+            (content,) if isinstance(content, str) or not isinstance(content, Sequence) else content
+        )
+        if not parts and not run_again:
+            raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
+        await ledger.receive(QuestionAnswered(chosen, parts, run_again))
+        await self._wake(ledger)
+
+    async def resume(self, *, take_over: bool = False) -> None:
+        """Go on with what is open: after a crash, or under the new definition of a paused turn.
+
+        `take_over` takes the session away from a runner that seems to be alive.
+        """
+        ledger = await self._opened()
+        turn = ledger.fold.open_turn
+        if turn is not None and turn.is_paused:
+            await ledger.receive(TurnResumed(turn.id, self._runtime.agent.hash, "resume"))
+        if take_over:
+            await self._runtime.run_segment(TENANT, self._id, take_over=True)
+        elif has_work(ledger.fold, self._runtime.agent):
+            await ledger.check_free(self._runtime.owner)
+            await self._runtime.nudge(self._id)
+
+    async def fork(self, at: int | None = None, *, session_id: str | None = None) -> LocalSession[Out]:
+        """A new session with the same events up to that place; what is open there ends in the new one."""
+        source = await self._opened()
+        end = source.fold.seq if at is None else at
+        if not 0 < end <= source.fold.seq:
+            raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end} was given")
+        other = LocalSession[Out](self._runtime, session_id or new_id("ses"))
+        await other._copy(source, end)
+        return other
+
+    async def _copy(self, source: Ledger, end: int) -> None:
+        runtime = self._runtime
+        storage = await runtime.storage()
+        ledger = await runtime.ledger(self._id)
+        if ledger.fold.seq:
+            raise Conflict(f"session {self._id!r} is there already", hint="fork into another id")
+        old = await storage.get_session(source.session_id)
+        title = old.title if old is not None else ""
+        await ledger.create(runtime.new_row(self._id, Message.user(title)))
+        await ledger.copy_from(source.session_id, end)
+        turn = ledger.fold.open_turn
+        ended: list[LedgerEntry] = [] if turn is None else [*cancelling(turn, "forked here")]
+        if ledger.fold.owner is not None:
+            ended.append(Released(ledger.fold.owner, ledger.fold.epoch))
+        if ended:
+            await ledger.receive(*ended)
+        await ledger.project("idle", runnable=False)
+        self._ledger = ledger
+
+    async def close(self) -> None:
+        """Let go of the session here. Nothing of it ends."""
+        self._ledger = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _opened(self) -> Ledger:
+        self._ledger = await self._runtime.ledger(self._id)
+        return self._ledger
+
+
+def as_message(given: object) -> Message:
+    """What is sent, as one message of the user's."""
+    if isinstance(given, Message):
+        return given
+    if isinstance(given, str | Part):
+        return Message("user", as_parts((given,)))
+    if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
+        return Message("user", as_parts(cast("Sequence[Content]", given)))
+    raise TypeError(f"a prompt is text, parts or a Message, not {type(given).__name__}")
+
+
+def _checked_id(message_id: str) -> str:
+    if not message_id or message_id.startswith(REPAIR):
+        raise InvalidInput(
+            f"{message_id!r} cannot be the id of a message", hint="leave it out, or choose another"
+        )
+    return message_id
+
+
+def _checked_policy(when_busy: str) -> str:
+    if when_busy not in get_args(WhenBusy):
+        known = ", ".join(get_args(WhenBusy))
+        raise InvalidInput(f"when_busy is {when_busy!r}; it may be one of {known}")
+    return when_busy
+
+
+def _state(fold: Fold) -> SessionState:
+    turn = fold.open_turn
+    if turn is None:
+        return "running" if fold.waiting else "idle"
+    if fold.cancel is not None:
+        return "cancelling"
+    return "waiting" if turn.open_questions or turn.is_paused else "running"

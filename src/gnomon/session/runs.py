@@ -1,0 +1,98 @@
+"""A single run as a session of its own: read by whoever asked for it, or left to go on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from gnomon.engine.history import settled
+from gnomon.engine.ids import new_id
+from gnomon.engine.ledger import Ledger
+from gnomon.engine.turn import TurnState
+from gnomon.session._answered import Answered
+from gnomon.session._reader import Reader
+from gnomon.session.runtime import Runtime
+from gnomon.types.events import Claimed, Live, MessageReceived, Released, RunEvent
+from gnomon.types.messages import Message
+
+__all__ = ["Detached", "Durable"]
+
+_UNSHOWN = (Claimed, Released, MessageReceived)
+
+
+class Durable:
+    """A new session whose one turn is run by the reader itself: nothing stands between it and the model."""
+
+    def __init__(
+        self,
+        runtime: Callable[[], Runtime],
+        session_id: str,
+        turn_id: str,
+        message: Message,
+        earlier: Sequence[Message],
+    ) -> None:
+        self._runtime = runtime
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._message = message
+        self._earlier = earlier
+        self._ledger: Ledger | None = None
+
+    def state(self) -> TurnState | None:
+        return self._ledger.fold.turn if self._ledger is not None else None
+
+    async def events(self) -> AsyncGenerator[RunEvent, None]:
+        runtime = self._runtime()
+        ledger = self._ledger = await runtime.new_ledger(self._session_id)
+        loop = runtime.loop(
+            ledger,
+            opening=received(self._message, self._earlier),
+            turns=1,
+            turn_id=self._turn_id,
+            row=runtime.new_row(self._session_id, self._message, is_run_here=True),
+        )
+        async with aclosing(loop.events()) as events:
+            async for event in events:
+                yield event
+
+
+class Detached:
+    """A new session that the runtime runs: the reader may leave, and the turn goes on."""
+
+    def __init__(
+        self, runtime: Callable[[], Runtime], session_id: str, message: Message, earlier: Sequence[Message]
+    ) -> None:
+        self._runtime = runtime
+        self._session_id = session_id
+        self._entries = received(message, earlier)
+        self._message = message
+        self._answered = Answered(self._entries[-1].message_id)
+
+    def state(self) -> TurnState | None:
+        return self._answered.turn
+
+    async def events(self) -> AsyncGenerator[RunEvent, None]:
+        runtime = self._runtime()
+        ledger = await runtime.new_ledger(self._session_id)
+        await ledger.create(runtime.new_row(self._session_id, self._message))
+        await ledger.receive(*self._entries)
+        await runtime.wake(self._session_id, ledger.fold.seq)
+        async with Reader(self._found, runtime.channel(self._session_id), runtime.owner, 0) as reader:
+            async for event in reader:
+                if isinstance(event, Live):
+                    yield event.event
+                    continue
+                is_over = self._answered.take(event, reader.at, reader.position)
+                if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
+                    yield event
+                if is_over:
+                    return
+
+    async def _found(self) -> Ledger:
+        return await self._runtime().ledger(self._session_id)
+
+
+def received(message: Message, earlier: Sequence[Message]) -> list[MessageReceived]:
+    """What is handed in together, in one turn."""
+    before = [MessageReceived(new_id("msg"), each, joins_next=True) for each in settled(earlier)]
+    return [*before, MessageReceived(new_id("msg"), message)]

@@ -1,0 +1,263 @@
+"""What runs the sessions of one agent in this process: one owner, one driver, one bus for deltas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
+from weakref import WeakValueDictionary
+
+from gnomon.contracts.driver import Idle, Outcome, Suspended
+from gnomon.contracts.storage import Storage, SupportsOwners
+from gnomon.drivers.embedded import EmbeddedDriver
+from gnomon.engine.clock import Clock
+from gnomon.engine.definition import Definition
+from gnomon.engine.ids import new_id
+from gnomon.engine.ledger import Ledger
+from gnomon.engine.live import Bus, Channel
+from gnomon.engine.loop import Loop
+from gnomon.engine.plan import has_work
+from gnomon.errors import Conflict
+from gnomon.session._attending import Attending
+from gnomon.session._lookout import Lookout
+from gnomon.session._sockets import LiveServer
+from gnomon.types.events import LedgerEntry
+from gnomon.types.messages import Message
+from gnomon.types.records import SessionRecord
+
+__all__ = ["LOST_WAKE", "TENANT", "Runtime"]
+
+TENANT = "default"
+LOST_WAKE = timedelta(seconds=30)
+"""When a session is looked at again that somebody was about to write to."""
+
+_GRACE_S = 10.0
+_TITLE_CHARS = 80
+
+
+class Runtime:
+    """The sessions of one agent on one store, as far as this process has to do with them.
+
+    Everything starts when it is first needed. The store is closed with the runtime when `owns_store`.
+    """
+
+    def __init__(
+        self, agent: Definition, store: Callable[[], Storage], clock: Clock, *, owns_store: bool
+    ) -> None:
+        self.agent = agent
+        self.clock = clock
+        self.owner = new_id("run")
+        self.bus = Bus()
+        self.loops: dict[str, tuple[Loop, Ledger]] = {}
+        """The sessions that are run here."""
+        self._make_store = store
+        self._owns_store = owns_store
+        self._storage: asyncio.Future[Storage] | None = None
+        self._held: asyncio.Future[None] | None = None
+        self._holding = AsyncExitStack()
+        self._ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+        self._opening: dict[str, asyncio.Future[Ledger]] = {}
+        self._driver = EmbeddedDriver(self._unattended)
+        self._serving: asyncio.Task[None] | None = None
+        self._sockets = LiveServer(self.bus, self.owner)
+        self.lookout = Lookout(self.loops)
+        self.event_loop = asyncio.get_running_loop()
+        self.is_closing = False
+        self._is_closed = False
+
+    # --- what must be there first
+
+    async def storage(self) -> Storage:
+        """The store, with its tables."""
+        if self._is_closed:
+            raise RuntimeError(f"the agent {self.agent.name!r} is closed")
+        if self._storage is None or (self._storage.done() and self._storage.exception() is not None):
+            self._storage = asyncio.ensure_future(self._migrated())
+        return await asyncio.shield(self._storage)
+
+    async def _migrated(self) -> Storage:
+        storage = self._make_store()
+        await storage.migrate()
+        return storage
+
+    async def hold(self) -> None:
+        """Be known as alive, before the first session is claimed."""
+        if self._held is None or (self._held.done() and self._held.exception() is not None):
+            self._held = asyncio.ensure_future(self._hold())
+        await asyncio.shield(self._held)
+
+    async def _hold(self) -> None:
+        storage = await self.storage()
+        if isinstance(storage, SupportsOwners):
+            await self._holding.enter_async_context(storage.holding(self.owner))
+        await self._sockets.open()
+
+    # --- ledgers
+
+    async def ledger(self, session_id: str) -> Ledger:
+        """The ledger of a session, read to its end; one for everybody here who has to do with it."""
+        found = self._ledgers.get(session_id)
+        if found is not None:
+            await found.refresh()
+            return found
+        opening = self._opening.get(session_id)
+        if opening is None:
+            opening = self._opening[session_id] = asyncio.ensure_future(self._open(session_id))
+        return await asyncio.shield(opening)
+
+    async def _open(self, session_id: str) -> Ledger:
+        try:
+            ledger = await Ledger.open(await self.storage(), session_id, clock=self.clock)
+            self._ledgers[session_id] = ledger
+            return ledger
+        finally:
+            del self._opening[session_id]
+
+    async def new_ledger(self, session_id: str) -> Ledger:
+        """The ledger of a session that nobody knows yet."""
+        ledger = Ledger(await self.storage(), session_id, clock=self.clock)
+        self._ledgers[session_id] = ledger
+        return ledger
+
+    def new_row(self, session_id: str, message: Message, *, is_run_here: bool = False) -> SessionRecord:
+        """The row of a new session, which is about to have something to do."""
+        now = self.clock.now()
+        title = " ".join(message.text.split())[:_TITLE_CHARS]
+        return SessionRecord(
+            id=session_id,
+            agent_id=self.agent.name,
+            title=title,
+            status="running" if is_run_here else "idle",
+            metadata={"owner": self.owner} if is_run_here else {},
+            runnable=True,
+            created_at=now,
+            updated_at=now,
+        )
+
+    # --- running sessions
+
+    def loop(
+        self,
+        ledger: Ledger,
+        *,
+        opening: Sequence[LedgerEntry] = (),
+        turns: int | None = None,
+        turn_id: str | None = None,
+        take_over: bool = False,
+        row: SessionRecord | None = None,
+    ) -> Loop:
+        """A runner for the session, which is known here while it runs."""
+        attending = Attending(self, ledger, row)
+        made = Loop(
+            self.agent,
+            ledger,
+            owner=self.owner,
+            clock=self.clock,
+            channel=self.channel(ledger.session_id),
+            opening=opening,
+            turns=turns,
+            turn_id=turn_id,
+            take_over=take_over,
+            attendant=attending,
+        )
+        attending.loop = made
+        return made
+
+    def channel(self, session_id: str) -> Channel:
+        return self.bus.channel(session_id)
+
+    async def wake(self, session_id: str, reason_seq: int) -> None:
+        """Have the session run here, unless somebody alive runs it."""
+        self.serve()
+        await self._driver.wake(TENANT, session_id, reason_seq)
+
+    async def nudge(self, session_id: str) -> None:
+        """The same, for no other reason than that somebody waits for it."""
+        self.serve()
+        self._driver.look_at(TENANT, session_id)
+
+    def serve(self) -> None:
+        """Run what is woken, and what is found in the store with nobody to run it."""
+        if self._serving is None and not self.is_closing:
+            self._serving = asyncio.ensure_future(self._driver.serve(self.run_segment))
+
+    async def served(self) -> None:
+        """Until the serving ends."""
+        if self._serving is not None:
+            await asyncio.shield(self._serving)
+
+    async def run_segment(self, tenant: str, session_id: str, *, take_over: bool = False) -> Outcome:
+        """Go on with a session until there is nothing to do, or a person has to act."""
+        ledger = await self.ledger(session_id)
+        if session_id not in self.loops:
+            if has_work(ledger.fold, self.agent):
+                await self._run(ledger, take_over)
+            else:
+                await self._settle(ledger)
+        return Suspended() if ledger.fold.open_turn is not None else Idle()
+
+    async def _run(self, ledger: Ledger, take_over: bool) -> None:
+        loop = self.loop(ledger, take_over=take_over)
+        try:
+            async for _ in loop.events():
+                pass
+        except Conflict:  # another that is alive runs it, and reads what was sent
+            if take_over:
+                raise
+
+    async def _settle(self, ledger: Ledger) -> None:
+        """The row as the ledger stands, when there is nothing to do."""
+        row = await ledger.row()
+        is_late = row is not None and (row.runnable or row.wake_at is not None or row.status == "running")
+        if is_late and ledger.fold.owner is None:
+            await ledger.project("waiting" if ledger.fold.open_turn is not None else "idle")
+
+    async def _unattended(self) -> list[tuple[str, SessionRecord]]:
+        """The sessions of this agent that have something to do, and that nobody alive runs."""
+        storage = await self.storage()
+        found: list[tuple[str, SessionRecord]] = []
+        cursor: str | None = None
+        while True:
+            page = await storage.list_runnable(self.clock.now(), 200, cursor=cursor)
+            for row in page.items:
+                if row.agent_id == self.agent.name and not await self._is_attended(storage, row):
+                    found.append((TENANT, row))
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    async def _is_attended(self, storage: Storage, row: SessionRecord) -> bool:
+        owner = row.metadata.get("owner")
+        if row.id in self.loops:
+            return True
+        if not isinstance(owner, str) or owner == self.owner or not isinstance(storage, SupportsOwners):
+            return False
+        return await storage.is_held(owner)
+
+    # --- the end
+
+    async def close(self) -> None:
+        """Let go of everything. Turns that run stay open in the ledger; a tool that runs is waited for."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        for loop, _ in tuple(self.loops.values()):
+            loop.stop_soon()
+        await self._wait_for_loops()
+        self._is_closed = True
+        await self._driver.close()
+        if self._serving is not None:
+            self._serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._serving
+        await self.lookout.close()
+        await self._sockets.close()
+        await self._holding.aclose()
+        if self._owns_store and self._storage is not None and self._storage.exception() is None:
+            await self._storage.result().close()
+
+    async def _wait_for_loops(self) -> None:
+        deadline = self.clock.monotonic() + _GRACE_S
+        while self.loops and self.clock.monotonic() < deadline:  # noqa: ASYNC110 - once, at the end
+            await asyncio.sleep(0.01)
