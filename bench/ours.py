@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from benchlib import Adapter, add, main, write  # pyright: ignore[reportMissingImports]
 
@@ -53,9 +53,16 @@ class Gnomon(Adapter):
         )
 
     def make_fake(self) -> object:
-        from gnomon.testing import ScriptedProvider
+        class Fake(gnomon.Provider):
+            name = model = "fake"
 
-        return gnomon.Agent(ScriptedProvider(lambda request: "done", verbatim=False))
+            async def events(self, request: object) -> AsyncGenerator[object, None]:
+                yield gnomon.TextDelta(0, "done")
+                yield gnomon.Finish(
+                    stop_reason="end_turn", usage=gnomon.Usage(input_tokens=5, output_tokens=1)
+                )
+
+        return gnomon.Agent(Fake())
 
 
 main(Gnomon)

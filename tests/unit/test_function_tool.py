@@ -222,6 +222,30 @@ def test_help_may_stand_in_annotated() -> None:
     }
 
 
+City = Annotated[str, "a city"]
+
+
+def test_of_two_helps_the_nearer_one_is_told() -> None:
+    @tool
+    def travel(
+        start: City,
+        to: Annotated[City, "where to"],
+        by: Annotated[str, msgspec.Meta(description="a means"), "train or ship"],
+        via: Annotated[int, "stops"] | None = None,
+    ) -> None:
+        """Travel.
+
+        via: no
+        """
+
+    assert {name: told["description"] for name, told in properties(travel).items()} == {
+        "start": "a city",
+        "to": "where to",
+        "by": "train or ship",
+        "via": "stops",
+    }
+
+
 async def test_constraints_are_checked() -> None:
     @tool
     def search(limit: Annotated[int, msgspec.Meta(ge=1)]) -> int:

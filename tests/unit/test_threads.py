@@ -253,7 +253,11 @@ async def test_no_call_is_lost_among_threads_that_end_all_the_time(monkeypatch: 
     assert numbers == list(range(2000))
 
 
-async def test_an_idle_thread_holds_on_to_nothing(alone: list[_threads._Worker]) -> None:
+async def test_an_idle_thread_holds_on_to_nothing(
+    monkeypatch: pytest.MonkeyPatch, alone: list[_threads._Worker]
+) -> None:
+    monkeypatch.setattr(_threads, "IDLE_S", 3.0)
+
     class Thing:
         pass
 
@@ -263,6 +267,7 @@ async def test_an_idle_thread_holds_on_to_nothing(alone: list[_threads._Worker])
     seen = weakref.ref(await run_in_thread(make))
     await until(lambda: len(alone) == 1)
     await until(lambda: (gc.collect(), seen())[1] is None)
+    assert len(alone) == 1, "the thread itself is still there"
 
 
 async def test_a_thread_that_was_abandoned_serves_again_when_it_is_done(

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import enum
 import json
+import os
 import subprocess
 import sys
 from typing import Annotated, Any, Literal, Optional, TypedDict
@@ -146,7 +147,9 @@ def take(a: Union[One, Other, str], b: list[Other], c: Literal["p", "q", "r"], d
 print(json.dumps(take.parameters))
 """
     told = {
-        subprocess.check_output([sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, timeout=60)
+        subprocess.check_output(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, timeout=60
+        )
         for seed in ("1", "2", "3")
     }
     assert len(told) == 1

@@ -7,6 +7,7 @@ the `general` family.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import ceil, sqrt
 from typing import Literal, TypeAlias
 
@@ -144,6 +145,7 @@ _STARTS = {start: family for family in _FAMILIES for start in family.starts}
 _NAME = re.compile(rf"(?<![a-z0-9])(?:{'|'.join(sorted(_STARTS, key=len, reverse=True))})")
 
 
+@lru_cache(maxsize=256)
 def family_of(model: str) -> Family:
     """By the name of the model, wherever it is served from: `openrouter/openai/gpt-5` is OpenAI's."""
     found = _NAME.search(model.lower())

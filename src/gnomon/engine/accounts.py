@@ -17,6 +17,8 @@ from gnomon.types.requests import Request, Response, Spent, Usage
 
 __all__ = ["Accounts", "Books"]
 
+_LEARN_EVERY_S = 0.1
+
 
 class Accounts:
     """How one agent counts and what it pays. The counter is made when there is something to count."""
@@ -24,6 +26,7 @@ class Accounts:
     def __init__(self, counter: Callable[[], TokenCounter], catalogue: Catalogue) -> None:
         self._make_counter = counter
         self._catalogue = catalogue
+        self._learns_at = 0.0
 
     def open(self, model: str) -> Books:
         """The books of one turn with `provider:model`. What is remembered of messages ends with them."""
@@ -36,6 +39,12 @@ class Accounts:
     @cached_property
     def learner(self) -> SupportsLearning | None:
         return self.counter if isinstance(self.counter, SupportsLearning) else None
+
+    def observe(self, request: Request, response: Response, now: float) -> None:
+        """Learn to count from what was reported; not from all of it, where answers come thick and fast."""
+        if now >= self._learns_at and self.learner is not None:
+            self._learns_at = now + _LEARN_EVERY_S
+            self.learner.observe(request, response)
 
     def cost(self, response: Response, asked: str, when: datetime) -> Decimal | None:
         return self._catalogue.response_cost(response, asked, when)
@@ -60,13 +69,14 @@ class Books:
             return self._accounts.counter
         return cast(TokenCounter, learner.for_model(self._model.partition(":")[2]))
 
-    def settled(self, request: Request, response: Response) -> Response:
+    def settled(self, request: Request, response: Response, now: float = 0.0) -> Response:
         """The response with its usage complete (U3): what was not reported is estimated, and says so."""
-        usage, request = response.usage, self._asked(request, response)
+        usage = response.usage
         if usage.input_tokens is not None and usage.output_tokens is not None:
-            if self._accounts.learner is not None and not usage.estimated:
-                self._accounts.learner.observe(request, response)
+            if not usage.estimated:
+                self._accounts.observe(self._asked(request, response), response, now)
             return response
+        request = self._asked(request, response)
         filled = msgspec.structs.replace(
             usage,
             input_tokens=self._sent(request, usage) if usage.input_tokens is None else usage.input_tokens,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from gnomon.engine.output import OutputType
+from gnomon.engine.output import OutputType, partial_of
 from gnomon.errors import InvalidOutput
 from gnomon.types.messages import Message, Meta, ToolCall, ToolDef, ToolResult
 from gnomon.types.requests import ToolChoice
@@ -54,6 +54,10 @@ class Answer:
             if message.role == "assistant":
                 return self._output.parse(_said(message))
         raise InvalidOutput("the model has said nothing")
+
+    def partial(self, value: object) -> object:
+        """As much of the output as there is."""
+        return partial_of(self._output, value)
 
     def result(self, call: ToolCall) -> ToolResult:
         """What a call of the output tool comes to."""

@@ -41,7 +41,7 @@ class Calls:
         self._channel = channel
         self._places = asyncio.Semaphore(PARALLEL)
         self._reader = ReadOutput(journal.full_output)
-        self._begun: set[str] = set()
+        self._begun: frozenset[str] = frozenset()
         self._cleared: set[str] = set()
         self._running: dict[str, asyncio.Task[Outcome]] = {}
         self._progress: list[ToolProgress] = []
@@ -54,9 +54,9 @@ class Calls:
         wanted = self._journal.fold.cut and self._agent.tools.get(READ_OUTPUT) is None
         return (READ_OUTPUT_DEF,) if wanted else ()
 
-    def begin(self, turn: TurnState | None) -> None:
-        """Whatever has begun and not ended before this, began under another runner."""
-        self._begun = set() if turn is None else {at for at in turn.intents if at not in turn.results}
+    def begin(self, begun: frozenset[str]) -> None:
+        """Those calls began under another runner, which was lost before they ended."""
+        self._begun = begun
 
     def next(self, turn: TurnState) -> Batch:
         """The calls that come first among those that are open. Nothing changes by asking."""

@@ -7,10 +7,28 @@ import time
 
 __all__ = ["idempotency_key", "new_id"]
 
+_POOL = 200
+_random: list[str] = []
+
 
 def new_id(prefix: str) -> str:
     """A name nobody else has; later ones sort after earlier ones, to the millisecond."""
-    return f"{prefix}_{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+    try:
+        chance = _random.pop()
+    except IndexError:
+        chance = _drawn()
+    return f"{prefix}_{time.time_ns() // 1_000_000:012x}{chance}"
+
+
+def _drawn() -> str:
+    """Asked of the system many at a time: a question costs more than all else about a name."""
+    drawn = os.urandom(10 * _POOL).hex()
+    _random.extend(drawn[at : at + 20] for at in range(20, len(drawn), 20))
+    return drawn[:20]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.clear)
 
 
 def idempotency_key(session_id: str, turn_id: str, message_id: str, call_id: str) -> str:

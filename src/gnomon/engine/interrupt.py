@@ -63,6 +63,11 @@ class Interrupt:
             self._fired.uncancel()
             self._fired = None
 
+    def translate(self) -> None:
+        """In the handler of a cancellation: raise `Interrupted` in its place when it is ours."""
+        if self.is_ours():
+            raise Interrupted from None
+
     def is_ours(self) -> bool:
         """Whether the cancellation that was just caught is only the one that was set here."""
         fired, self._fired = self._fired, None

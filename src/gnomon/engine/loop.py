@@ -22,7 +22,7 @@ from gnomon.engine.interrupt import Interrupt, Interrupted
 from gnomon.engine.journal import Journal
 from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
-from gnomon.engine.speaking import Speaking
+from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ProviderError, StorageError
 from gnomon.types.events import (
@@ -36,7 +36,7 @@ from gnomon.types.events import (
     TurnFailed,
     TurnStarted,
 )
-from gnomon.types.requests import Request
+from gnomon.types.requests import Request, Response
 
 __all__ = ["Attendant", "Loop"]
 
@@ -96,14 +96,23 @@ class Loop:
         self._attendant = attendant
         self._epoch: int | None = None
         self._state: TurnState | None = None
+        self._begun: frozenset[str] = frozenset()
+        """The calls that had begun when their runner was lost."""
         self._batch = Batch((), (), "run")
-        self._is_again = False
         self._books = agent.accounts.open(agent.model)
         self._system: str | None = None
         self._told = ""
         self.interrupt = Interrupt()
         self.planner = Planner(agent, turns=turns, turn_id=turn_id)
-        self._calls = Calls(agent, journal, self.interrupt, channel)
+        self._made_calls: Calls | None = None
+
+    @property
+    def _calls(self) -> Calls:
+        """Made when there is something to call."""
+        if self._made_calls is None:
+            self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel)
+            self._made_calls.begin(self._begun)
+        return self._made_calls
 
     def cancel(self, reason: str = "") -> None:
         """End the turn that runs, now; what is open in it is answered and written down."""
@@ -124,41 +133,78 @@ class Loop:
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         """Everything that happens, until there is nothing to do or a person has to act."""
+        interrupt, channel = self.interrupt, self._channel
         try:
             if self._attendant is not None:
                 await self._attendant.opened()
-            step, written = await self._commit()
-            if self._attendant is not None:
-                await self._attendant.claimed()
             while True:
+                step, written = await self._commit()
                 for entry in written:
                     if not isinstance(entry, _UNSHOWN):
                         yield entry
-                if step.action in ("end", "wait"):
-                    break
                 if step.action == "ask":
-                    async with aclosing(self._ask()) as events:
-                        async for event in events:
+                    # Here and not in a generator of its own: this is what a token passes through.
+                    attempt, request = self._begun_attempt(), None
+                    try:
+                        request = self._known_request() or await interrupt.wait(self._request())
+                        for event in self._restarted():
                             yield event
+                        answer = self._agent.provider.stream(request)
+                        put, next_event = channel.put, answer.__anext__
+                        try:
+                            while True:
+                                interrupt.enter()
+                                try:
+                                    event = await next_event()
+                                except StopAsyncIteration:
+                                    break
+                                except asyncio.CancelledError:
+                                    interrupt.translate()
+                                    raise
+                                finally:
+                                    interrupt.leave()
+                                if event.__class__ is not Done:
+                                    put(event)
+                                    yield event
+                                if interrupt.is_set:
+                                    raise Interrupted
+                        finally:
+                            await answer.aclose()
+                        self._heard(request, answer.response)
+                    except (Interrupted, GeneratorExit, asyncio.CancelledError) as cut:
+                        self._keep_partial(request, attempt)
+                        if not isinstance(cut, Interrupted):
+                            raise
+                    except StorageError:
+                        raise
+                    except Exception as error:  # noqa: BLE001 - it ends the turn, and is raised from there
+                        self._fail(error)
+                    finally:
+                        channel.end()
                 elif step.action == "call":
                     async with aclosing(self._call()) as events:
                         async for event in events:
                             yield event
-                step, written = await self._commit()
+                elif step.action != "again":
+                    break
         except (GeneratorExit, asyncio.CancelledError):
             await self._leave()
             raise
         finally:
-            self._channel.end()
-            await self._calls.end()
-            if self._attendant is not None:
-                await _patiently(asyncio.ensure_future(self._attendant.closed()))
+            await self._let_go()
         if self._raises and self.planner.failure is not None:
             raise self.planner.failure
 
+    async def _let_go(self) -> None:
+        self._channel.end()
+        if self._made_calls is not None:
+            await self._made_calls.end()
+        if self._attendant is not None:
+            await _patiently(asyncio.ensure_future(self._attendant.closed()))
+
     # --- writing
 
-    async def _commit(self) -> tuple[Step, list[LedgerEntry]]:
+    async def _commit(self) -> tuple[Step, Sequence[LedgerEntry]]:
         """Decide what comes next and write it down, with the facts that led there."""
         journal = self._journal
         while True:
@@ -168,15 +214,22 @@ class Loop:
             entries = [*self._facts, *step.entries]
             if step.action == "call":
                 step = self._batched(step, entries)
-            if claim is not None:
-                entries.insert(len(self._facts), claim)
-            if step.action in ("end", "wait") and journal.is_shared:
-                epoch = claim.epoch if claim is not None else self._epoch or 0
-                entries.append(Released(self._owner, epoch))
+            if journal.is_shared:
+                self._owned(entries, claim, step)
             if not entries or await journal.try_append(entries, seen):
-                self._take(entries, claim)
-                return step, self._visible(entries)
+                break
             self.look()
+        self._take(entries)
+        if claim is not None and self._attendant is not None:
+            await self._attendant.claimed()
+        return step, self._visible(entries)
+
+    def _owned(self, entries: list[LedgerEntry], claim: Claimed | None, step: Step) -> None:
+        """With our claim, when it is the first step, and our release, when it is the last."""
+        if claim is not None:
+            entries.insert(len(self._facts), claim)
+        if step.action in ("end", "wait"):
+            entries.append(Released(self._owner, self.planner.epoch))
 
     async def _claimed(self) -> Claimed | None:
         """Our claim, which goes on with the turn that is open; it holds once it is written."""
@@ -184,7 +237,7 @@ class Loop:
         await self._journal.check_free(self._owner, take_over=self._take_over)
         self.planner.begin(fold.epoch + 1, Meter(self._agent.budget, self._clock))
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
-        self._calls.begin(self._state)
+        self._begun = frozenset(fold.intents)
         return Claimed(self._owner, fold.epoch + 1) if self._journal.is_shared else None
 
     def _batched(self, step: Step, entries: list[LedgerEntry]) -> Step:
@@ -194,17 +247,13 @@ class Loop:
         entries += self._batch.entries
         return step if self._batch.kind != "answer" else Step(step.entries, "again")
 
-    def _take(self, entries: Sequence[LedgerEntry], claim: Claimed | None) -> None:
+    def _take(self, entries: Sequence[LedgerEntry]) -> None:
         """What is written is known. The facts were known when they came about."""
-        if claim is not None:
-            self._epoch = claim.epoch
-        elif self._epoch is None:
-            self._epoch = 0
+        self._epoch = self.planner.epoch
         for entry in entries[len(self._facts) :]:
             if isinstance(entry, TurnStarted):
                 self._begin(entry)
             elif self._state is not None:
-                self._is_again = self._state.asking is not None
                 self._state.take(entry)
         self._facts = []
 
@@ -215,7 +264,9 @@ class Loop:
 
     def _visible(self, entries: list[LedgerEntry]) -> list[LedgerEntry]:
         """An error is raised where there is somebody to raise it to, and not told twice."""
-        return [entry for entry in entries if not (self._raises and isinstance(entry, TurnFailed))]
+        if self.planner.failure is None or not self._raises:
+            return entries
+        return [entry for entry in entries if not isinstance(entry, TurnFailed)]
 
     def _know(self, *facts: LedgerEntry) -> None:
         """What came about, and is to be written with the next step."""
@@ -226,60 +277,33 @@ class Loop:
 
     # --- asking
 
-    async def _ask(self) -> AsyncGenerator[RunEvent, None]:
-        """The answer of the model, as it comes."""
-        state, journal, interrupt = self._state, self._journal, self.interrupt
+    def _begun_attempt(self) -> Attempt:
+        state = self._state
         assert state is not None
         assert state.asking is not None
-        started = state.asking
-        attempt = self._channel.begin(state.id, started.message_id, started.attempt, journal.fold.seq)
-        speaking: Speaking | None = None
-        try:
-            request = await interrupt.wait(self._request(state))
-            speaking = Speaking(started, request, self._books, self._clock)
-            if self._is_again:
-                discarded = AttemptDiscarded("the runner was lost before the answer was whole")
-                self._channel.put(discarded)
-                yield discarded
-            async with self._agent.provider.stream(request) as answer:
-                put, next_event = self._channel.put, answer.__anext__
-                while True:
-                    interrupt.enter()
-                    try:
-                        event = await next_event()
-                    except StopAsyncIteration:
-                        break
-                    except asyncio.CancelledError:
-                        if interrupt.is_ours():
-                            raise Interrupted from None
-                        raise
-                    finally:
-                        interrupt.leave()
-                    if event.__class__ is not Done:
-                        put(event)
-                        yield event
-                    if interrupt.is_set:
-                        raise Interrupted
-            self._know(speaking.completed(answer.response))
-        except Interrupted:
-            self._keep_partial(speaking, attempt)
-        except (GeneratorExit, asyncio.CancelledError):
-            self._keep_partial(speaking, attempt)
-            raise
-        except StorageError:
-            raise
-        except Exception as error:  # noqa: BLE001 - it ends the turn, and is raised or told from there
-            self._fail(error)
-        finally:
-            self._channel.end()
+        asking = state.asking
+        return self._channel.begin(state.id, asking.message_id, asking.attempt, self._journal.fold.seq)
 
-    def _keep_partial(self, speaking: Speaking | None, attempt: Attempt) -> None:
+    def _restarted(self) -> Sequence[AttemptDiscarded]:
+        """What a reader is told whose message starts anew."""
+        if not self.planner.is_again:
+            return ()
+        discarded = AttemptDiscarded("the runner was lost before the answer was whole")
+        self._channel.put(discarded)
+        return (discarded,)
+
+    def _heard(self, request: Request, response: Response) -> None:
+        assert self._state is not None
+        assert self._state.asking is not None
+        self._know(completed(self._state.asking, request, response, self._books, self._clock))
+
+    def _keep_partial(self, request: Request | None, attempt: Attempt) -> None:
         """A turn that is cut short keeps what was said and paid for."""
-        if speaking is None or (self.planner.is_leaving and not self.planner.is_cancelled):
+        if request is None or (self.planner.is_leaving and not self.planner.is_cancelled):
             return  # it will be asked again
-        partial = speaking.partial(attempt.events)
-        if partial is not None:
-            self._know(partial)
+        response = partial(attempt.events, request, self._books)
+        if response is not None:
+            self._heard(request, response)
 
     def _fail(self, error: Exception) -> None:
         assert self._state is not None
@@ -287,13 +311,26 @@ class Loop:
         if isinstance(error, ProviderError) and error.spent:
             self._state.count(error.spent, self._books.cost_of(error.spent, self._clock.now()))
 
-    async def _request(self, state: TurnState) -> Request:
-        """The next question. Nobody is asked by a runner that may have lost the session."""
+    def _known_request(self) -> Request | None:
+        """The next question, where nothing has to be looked at for it."""
+        told = self._agent.instructions
+        if callable(told) and (self._state is None or self._told != self._state.id):
+            return None
         if self._journal.is_shared and self._clock.monotonic() - self._journal.proved_at > _STALE_S:
+            return None
+        system = self._system if callable(told) else told
+        extra = self._calls.extra_tools if self._journal.fold.cut else ()
+        return self._agent.request(self._journal.fold.messages, system, extra)
+
+    async def _request(self) -> Request:
+        """The same. Nobody is asked by a runner that may have lost the session."""
+        state = self._state
+        assert state is not None
+        if self._journal.is_shared:
             await self._journal.prove()
-        if self._told != state.id:
-            self._system, self._told = await self._instructions(state), state.id
-        return self._agent.request(self._journal.fold.messages, self._system, self._calls.extra_tools)
+        self._system, self._told = await self._instructions(state), state.id
+        extra = self._calls.extra_tools if self._journal.fold.cut else ()
+        return self._agent.request(self._journal.fold.messages, self._system, extra)
 
     async def _instructions(self, state: TurnState) -> str | None:
         context: ToolContext = ToolContext(
@@ -321,8 +358,9 @@ class Loop:
         """Whoever read the run is gone, or the runner is stopped: what is known is written down."""
         if self._epoch is None or self._state is None or self._state.ended is not None:
             return
-        await self._calls.stop()
-        self._know(*self._calls.taken())
+        if self._made_calls is not None:
+            await self._calls.stop()
+            self._know(*self._calls.taken())
         if self._cancels:
             self.cancel("the reader left")
         self.planner.is_leaving = not self._cancels

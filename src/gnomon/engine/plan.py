@@ -31,7 +31,6 @@ from gnomon.types.events import (
     TurnStop,
 )
 from gnomon.types.messages import ToolCall, ToolResult
-from gnomon.types.requests import Spent
 
 __all__ = ["Planner", "Step", "cancelling", "has_work"]
 
@@ -48,24 +47,26 @@ class Step(NamedTuple):
 class Planner:
     """The decisions of one runner, turn after turn."""
 
+    epoch: int = 0
+    failure: BaseException | None = None
+    is_cancelled: bool = False
+    reason: str = ""
+    is_leaving: bool = False
+    """Whether the runner is to let go of the session, whatever is open in it."""
+    is_again: bool = False
+    """Whether the model is asked for a message that it was asked for before."""
+    _attempts: int = 0
+    _meter: Meter | None = None
+
     def __init__(self, agent: Definition, *, turns: int | None, turn_id: str | None = None) -> None:
         self._agent = agent
-        self._epoch = 0
         self._turns = turns
         self._turn_id = turn_id
         """How many turns may still begin; `None` is any number."""
-        self.failure: BaseException | None = None
-        self.spent: tuple[Spent, ...] = ()
-        self.is_cancelled = False
-        self.reason = ""
-        self.is_leaving = False
-        """Whether the runner is to let go of the session, whatever is open in it."""
-        self.attempts = 0
-        self._meter: Meter | None = None
 
     def begin(self, epoch: int, meter: Meter) -> None:
         """A runner has claimed the session, or is about to."""
-        self._epoch, self._meter = epoch, meter
+        self.epoch, self._meter = epoch, meter
 
     def stop_after_this(self) -> None:
         """No more turns begin."""
@@ -110,7 +111,7 @@ class Planner:
     def began(self, meter: Meter) -> None:
         """A turn has begun."""
         self._meter, self._turn_id = meter, None
-        self.failure, self.spent, self.is_cancelled, self.reason = None, (), False, ""
+        self.failure, self.is_cancelled, self.reason = None, False, ""
         if self._turns is not None:
             self._turns -= 1
 
@@ -189,9 +190,10 @@ class Planner:
     ) -> ModelStarted:
         """Asked anew, a message keeps its id, and its attempt is a later one."""
         again = turn.asking if turn is not None else None
-        self.attempts = self.attempts + 1 if again is not None else 1
+        self.is_again = again is not None
+        self._attempts = self._attempts + 1 if again is not None else 1
         message_id = again.message_id if again is not None else new_id("msg")
-        return ModelStarted(turn_id, message_id, (self._epoch, self.attempts), inputs)
+        return ModelStarted(turn_id, message_id, (self.epoch, self._attempts), inputs)
 
     def _repair(self, turn: TurnState) -> tuple[MessageReceived, ...] | InvalidOutput:
         """What to tell a model whose output does not fit; or, after too many times, the end of it."""

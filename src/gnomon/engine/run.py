@@ -9,7 +9,7 @@ from gnomon.engine._partial import PartialJSON
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.clock import Clock
 from gnomon.engine.turn import Ended, TurnState
-from gnomon.errors import InvalidOutput
+from gnomon.errors import ConfigError, InvalidOutput
 from gnomon.stream import PullStream
 from gnomon.types.events import (
     AttemptDiscarded,
@@ -70,25 +70,26 @@ class Run(PullStream[RunEvent], Generic[Out]):
 
     async def partials(self) -> AsyncGenerator[object, None]:
         """The output so far, as plain data, each time there is more of it."""
-        reader = PartialJSON()
-        call_id: str | None = None
+        answer = self._answer
+        if answer is None:
+            raise ConfigError("this agent has no output type", hint="read text() instead")
+        reader, call_id = PartialJSON("{"), ""
         async for event in self:
             match event:
                 case ModelStarted() | AttemptDiscarded():
-                    reader, call_id = PartialJSON(), None
+                    reader, call_id = PartialJSON("{"), ""
                     continue
                 case ToolCallStart(id=started, name=name) if name == OUTPUT_TOOL:
-                    reader, call_id = PartialJSON(), started
+                    reader, call_id = PartialJSON("{"), started
                     continue
                 case ToolCallDelta(id=fed, arguments=text) if fed == call_id:
                     pass
-                case TextDelta(text=text) if call_id is None:
+                case TextDelta(text=text) if not call_id:
                     pass
                 case _:
                     continue
-            reader.feed(text)
-            if reader.value is not None:
-                yield reader.value
+            if reader.feed(text):
+                yield answer.partial(reader.snapshot())
 
 
 def turn_of(state: TurnState, session_id: str, answer: Answer | None) -> Turn[object]:

@@ -130,7 +130,7 @@ class Catalogue:
             names = [f"{provider}:{model}", asked] if provider and model else [asked]
             if self._patterns or self._named:
                 names.sort(key=self._rank)
-            costs = (self.cost(usage, name, when) for name in names)
+            costs = (self.cost(usage, name, when) for name in names if self.facts(name).prices)
             amount = next((found for found in costs if found is not None), None)
             if amount is None:
                 return None

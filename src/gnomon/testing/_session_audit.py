@@ -21,7 +21,7 @@ from gnomon.types.events import (
     TurnStarted,
 )
 
-__all__ = ["Ended", "answered", "ends", "is_end", "only", "story", "unsound"]
+__all__ = ["Ended", "answered", "ends", "is_at_rest", "is_end", "only", "story", "unsound"]
 
 Ended: TypeAlias = TurnFinished | TurnFailed | TurnCancelled
 
@@ -34,6 +34,12 @@ def is_end(entry: object) -> bool:
 
 def ends(ledger: Sequence[LedgerEntry]) -> list[Ended]:
     return [entry for entry in ledger if isinstance(entry, Ended)]
+
+
+def is_at_rest(ledger: Sequence[LedgerEntry]) -> bool:
+    """Whether nobody runs the session now, though somebody has."""
+    holds = [entry for entry in ledger if isinstance(entry, Claimed | Released)]
+    return bool(holds) and isinstance(holds[-1], Released)
 
 
 def story(ledger: Sequence[LedgerEntry]) -> list[LedgerEntry]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.errors import AskUser, DefinitionChanged
 from gnomon.providers.scripted import Line, Script, calls, says
-from gnomon.testing._session_audit import ends, only, story
+from gnomon.testing._session_audit import ends, is_at_rest, only, story
 from gnomon.testing._session_patience import beside, within
 from gnomon.testing._session_suite import SessionSuite, Stage
 from gnomon.testing._session_tools import StageTool
@@ -17,7 +17,6 @@ from gnomon.types.events import (
     LedgerEntry,
     MessageCompleted,
     QuestionAsked,
-    Released,
     TurnPaused,
     TurnResumed,
     TurnStarted,
@@ -168,11 +167,11 @@ def _asking() -> StageTool:
 
 
 def _is_waiting(ledger: list[LedgerEntry]) -> bool:
-    return bool(only(ledger, QuestionAsked)) and isinstance(ledger[-1], Released)
+    return bool(only(ledger, QuestionAsked)) and is_at_rest(ledger)
 
 
 def _is_paused(ledger: list[LedgerEntry]) -> bool:
-    return bool(only(ledger, TurnPaused)) and isinstance(ledger[-1], Released)
+    return bool(only(ledger, TurnPaused)) and is_at_rest(ledger)
 
 
 def _saving(request: Request) -> Line:

@@ -9,7 +9,7 @@ import msgspec
 
 from gnomon.contracts.session import Session
 from gnomon.providers.scripted import Line, calls, says
-from gnomon.testing._session_audit import is_end, only
+from gnomon.testing._session_audit import is_at_rest, is_end, only
 from gnomon.testing._session_patience import beside, within
 from gnomon.testing._session_suite import Resuming, SessionSuite, Stage, read_until
 from gnomon.testing._session_tools import LookupTool, StageTool
@@ -244,7 +244,7 @@ async def _expect_question(stage: Stage, id: str) -> QuestionAsked:
     session = stage.session(id)
 
     def look(ledger: list[LedgerEntry]) -> bool:
-        return bool(only(ledger, QuestionAsked)) and isinstance(ledger[-1], Released)
+        return bool(only(ledger, QuestionAsked)) and is_at_rest(ledger)
 
     async with beside(_resumed(session)):
         ledger = await stage.until_ledger("a question about the call", look, id)

@@ -216,6 +216,19 @@ class SessionSharing(SessionSuite):
         expect("two attempts, the second higher", True, len(attempts) == 2 and attempts[0] < attempts[1])
         _expect_restarts(seen)
 
+    async def test_a_runtime_that_ends_right_after_a_send_loses_nothing_and_leaves_nothing(self) -> None:
+        """However far it had come with it: the message is durable, and is answered by whoever is there."""
+        async with self.staged(_echo) as one:
+            sent: list[str] = []
+            for number in range(8):
+                async with one.another(_echo) as two:
+                    sent.append(await two.session().send(f"message {number}"))
+                    for _ in range(number):
+                        await asyncio.sleep(0)
+            await one.result(one.session())
+            ledger = await one.all_answered(sent)
+            expect("the messages in the order of their turns", sent, answered(ledger))
+
     async def test_the_next_message_is_answered_elsewhere_when_a_runtime_ends(self) -> None:
         """The session was released, or its owner is known to be gone."""
         async with self.staged(_echo) as one:

@@ -11,7 +11,7 @@ from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import Input, Session, SessionReader
 from gnomon.contracts.tool import Tool
 from gnomon.providers.scripted import Script, ScriptedProvider
-from gnomon.testing._session_audit import Ended, answered, ends, unsound
+from gnomon.testing._session_audit import Ended, answered, ends, is_at_rest, unsound
 from gnomon.testing._session_patience import PATIENCE_S, until, until_found, within
 from gnomon.testing._suite import Contract, expect, skip
 from gnomon.types.events import (
@@ -19,7 +19,6 @@ from gnomon.types.events import (
     LedgerEntry,
     Live,
     MessageReceived,
-    Released,
     SessionEvent,
     ToolFinished,
     ToolProgress,
@@ -218,7 +217,7 @@ class Stage:
         """The ledger, when that many turns have ended and nobody holds the session."""
 
         def look(ledger: list[LedgerEntry]) -> bool:
-            return len(ends(ledger)) >= turns and isinstance(ledger[-1], Released)
+            return len(ends(ledger)) >= turns and is_at_rest(ledger)
 
         return await self.until_ledger(f"the end of {turns} turn(s)", look, id)
 
@@ -226,7 +225,7 @@ class Stage:
         """The ledger, when turns have taken all these messages and are over."""
 
         def look(ledger: list[LedgerEntry]) -> bool:
-            return set(sent) <= set(answered(ledger)) and isinstance(ledger[-1], Released)
+            return set(sent) <= set(answered(ledger)) and is_at_rest(ledger)
 
         return await self.until_ledger(f"an answer to each of {len(sent)} messages", look, id)
 

@@ -73,9 +73,10 @@ def is_context(hint: object) -> bool:
 def help_in(hint: object) -> str | None:
     """The help in `Annotated[str, "its name"]`, `msgspec.Meta(description=…)` or pydantic's `Field`."""
     if get_origin(hint) is Annotated:
-        kind, *extras = get_args(hint)
+        _, *extras = get_args(hint)
         said = [extra if isinstance(extra, str) else getattr(extra, "description", None) for extra in extras]
-        return next((text for text in reversed(said) if isinstance(text, str)), None) or help_in(kind)
+        # The last: of an alias that has help of its own, and is annotated again, it is the nearer one.
+        return next((text for text in reversed(said) if isinstance(text, str)), None)
     if get_origin(hint) in (Union, UnionType):
         return next((text for text in map(help_in, get_args(hint)) if text), None)
     return None

@@ -105,6 +105,9 @@ def spent(usage: Usage, provider: str | None = None, model: str | None = None) -
 
 def add_usage(usages: Iterable[Usage]) -> Usage:
     """The sum over several responses; a class nobody reported stays `None`."""
+    usages = [usage for usage in usages if usage != _NOTHING]
+    if len(usages) == 1 and type(usages[0]) is Usage:
+        return usages[0]
     totals: dict[str, int] = {}
     estimated = False
     for usage in usages:
@@ -116,6 +119,7 @@ def add_usage(usages: Iterable[Usage]) -> Usage:
     return Usage(estimated=estimated, **totals)
 
 
+_NOTHING = Usage()
 _CLASSES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
