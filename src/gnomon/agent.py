@@ -229,13 +229,14 @@ class Agent(Generic[Out]):
         A reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
         """
         message, earlier = as_message(prompt), _messages(messages)
-        if _one_of("on_leave", on_leave, Literal["cancel", "detach"]) == "detach":
+        if on_leave != "cancel":
+            _one_of("on_leave", on_leave, Literal["cancel", "detach"])
             return self._detached(message, earlier)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
             started = Durable(self._live, session_id, turn_id, message, earlier)
             return self._reading(started.events(), started.state, turn_id, session_id)
-        journal = Scratch(session_id, settled(earlier))
+        journal = Scratch(session_id, settled(earlier) if earlier else (), self._clock)
         loop = Loop(
             self._definition,
             journal,

@@ -1,4 +1,4 @@
-"""The same `Agent` for code without an event loop.
+"""The same `Agent`, and its sessions, for code without an event loop.
 
 One event loop runs in one thread of its own; a call here is handed to it and
 waited for. There is no logic in this file beyond the waiting.
@@ -9,26 +9,34 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
+from os import PathLike
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Literal, Self, TypeVar, cast, overload
 
 from gnomon import agent as _async
-from gnomon.agent import Prompt, ToolLike
+from gnomon.agent import OutputMode, Prompt, ToolLike
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.session import Input, WhenBusy
+from gnomon.contracts.storage import Storage
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
+from gnomon.engine.definition import OnChange, Permissions
+from gnomon.engine.instructions import Instructions
 from gnomon.engine.run import Run as _AsyncRun
+from gnomon.session._reader import Reader as _AsyncReader
+from gnomon.session.local import LocalSession
 from gnomon.stream import PullStream
 from gnomon.stream import Stream as _AsyncStream
-from gnomon.types.events import RunEvent, StreamEvent, TextDelta
-from gnomon.types.messages import Message
+from gnomon.types.events import RunEvent, SessionEvent, StreamEvent
+from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
-from gnomon.types.steps import Turn
+from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
-__all__ = ["Agent", "Run", "Stream"]
+__all__ = ["Agent", "Reader", "Run", "Session", "Stream"]
 
 GRACE_S = 5.0
 """How long cancelled work may take to let go of what it holds."""
@@ -135,7 +143,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_background.forget)
 
 
-class _Reader(Generic[_E]):
+class _Pulled(Generic[_E]):
     """A stream of events, read in step with the caller."""
 
     def __init__(self, events: PullStream[_E]) -> None:
@@ -163,7 +171,7 @@ class _Reader(Generic[_E]):
         _background.wait(self._events.aclose)
 
 
-class Stream(_Reader[StreamEvent]):
+class Stream(_Pulled[StreamEvent]):
     """The events of one response: `Stream(provider.stream(request))`."""
 
     def __init__(self, stream: _AsyncStream) -> None:
@@ -175,10 +183,10 @@ class Stream(_Reader[StreamEvent]):
         return self._stream.response
 
 
-class Run(_Reader[RunEvent]):
+class Run(_Pulled[RunEvent], Generic[Out]):
     """A running turn. Read its events in order; `turn` is there when they have ended."""
 
-    def __init__(self, run: _AsyncRun) -> None:
+    def __init__(self, run: _AsyncRun[Out]) -> None:
         super().__init__(run)
         self._run = run
 
@@ -187,25 +195,183 @@ class Run(_Reader[RunEvent]):
         return self._run.id
 
     @property
-    def turn(self) -> Turn:
+    def session_id(self) -> str:
+        return self._run.session_id
+
+    @property
+    def turn(self) -> Turn[Out]:
         return self._run.turn
 
     def text(self) -> Iterator[str]:
         """Only the text, as it comes."""
-        return (event.text for event in self if type(event) is TextDelta)
+        return _each(self._run.text())
+
+    def partials(self) -> Iterator[object]:
+        """The output so far, as plain data, each time there is more of it."""
+        return _each(self._run.partials())
 
 
-class Agent:
+class Reader(_Pulled[SessionEvent]):
+    """A stream of a session's events that knows its place."""
+
+    def __init__(self, reader: _AsyncReader) -> None:
+        super().__init__(reader)
+        self._reader = reader
+
+    @property
+    def position(self) -> int:
+        """The seq up to which everything was read."""
+        return self._reader.position
+
+    @property
+    def at(self) -> datetime | None:
+        """When the last event of the ledger was written."""
+        return self._reader.at
+
+
+def _each(values: AsyncGenerator[_T, None]) -> Iterator[_T]:
+    while True:
+        try:
+            value = _background.wait(values.__anext__)
+        except StopAsyncIteration:
+            return
+        yield value
+
+
+class Session(Generic[Out]):
+    """A conversation of `Agent.session`, waited for."""
+
+    def __init__(self, session: LocalSession[Out]) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        return self._session.id
+
+    @property
+    def status(self) -> SessionStatus:
+        """How it stands, as far as it was read here; `refresh` reads on."""
+        return self._session.status
+
+    def refresh(self) -> SessionStatus:
+        """How it stands now."""
+        return _background.wait(self._session.refresh)
+
+    def send(self, input: Input, *, when_busy: WhenBusy = "queue", message_id: str | None = None) -> str:
+        """Give the session something to answer. It is durable, and the session woken, when this returns."""
+        return _background.wait(lambda: self._session.send(input, when_busy=when_busy, message_id=message_id))
+
+    def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
+        """Send, and wait for what the turn that answers it comes to."""
+        return _background.wait(lambda: self._session.run(input, when_busy=when_busy))
+
+    def events(self, after: int = 0) -> Reader:
+        """What happened after that place, and then what happens."""
+        return Reader(self._session.events(after))
+
+    def turn_result(self) -> Turn[Out]:
+        """What the latest turn came to, when it has ended. One whose runner died is gone on with."""
+        return _background.wait(self._session.turn_result)
+
+    def cancel(self, mode: CancelMode = "now", *, reason: str = "") -> None:
+        """End the running turn: at once, or when the step under way is done. Returns when it has ended."""
+        _background.wait(lambda: self._session.cancel(mode, reason=reason))
+
+    def answer(
+        self,
+        content: Content | Sequence[Content] = (),
+        *,
+        call_id: str | None = None,
+        run_again: bool = False,
+    ) -> None:
+        """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
+        _background.wait(lambda: self._session.answer(content, call_id=call_id, run_again=run_again))
+
+    def resume(self, *, take_over: bool = False) -> None:
+        """Go on with what is open: after a crash, or under the new definition of a paused turn."""
+        _background.wait(lambda: self._session.resume(take_over=take_over))
+
+    def fork(self, at: int | None = None, *, session_id: str | None = None) -> Session[Out]:
+        """A new session with the same events up to that place; what is open there ends in the new one."""
+        return Session(_background.wait(lambda: self._session.fork(at, session_id=session_id)))
+
+    def close(self) -> None:
+        """Let go of the session here. Nothing of it ends."""
+        _background.wait(self._session.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Agent(Generic[Out]):
     """`gnomon.Agent`, waited for."""
+
+    @overload
+    def __init__(
+        self: Agent[str],
+        model: str | Provider,
+        *,
+        name: str = "agent",
+        instructions: Instructions | None = None,
+        tools: Sequence[ToolLike] = (),
+        output: None = None,
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
+        budget: Budget | None = None,
+        on_change: OnChange = "continue",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking: Reasoning | None = None,
+        settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | str | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        model: str | Provider,
+        *,
+        name: str = "agent",
+        instructions: Instructions | None = None,
+        tools: Sequence[ToolLike] = (),
+        output: type[Out],
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
+        budget: Budget | None = None,
+        on_change: OnChange = "continue",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking: Reasoning | None = None,
+        settings: Mapping[str, object] | None = None,
+        models: Mapping[str, Mapping[str, object]] | None = None,
+        counter: TokenCounter | str | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> None: ...
 
     def __init__(
         self,
         model: str | Provider,
         *,
         name: str = "agent",
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        output: type[object] | None = None,
+        output_mode: OutputMode = "auto",
+        storage: str | Storage | None = None,
+        permissions: Permissions = "bypass",
         budget: Budget | None = None,
+        on_change: OnChange = "continue",
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -215,21 +381,45 @@ class Agent:
         deps: object = None,
         clock: Clock | None = None,
     ) -> None:
-        self._agent = _async.Agent(
-            model,
-            name=name,
-            instructions=instructions,
-            tools=tools,
-            budget=budget,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            thinking=thinking,
-            settings=settings,
-            models=models,
-            counter=counter,
-            deps=deps,
-            clock=clock,
+        self._agent = cast(
+            "_async.Agent[Out]",
+            _async.Agent(
+                model,
+                name=name,
+                instructions=instructions,
+                tools=tools,
+                output=output,
+                output_mode=output_mode,
+                storage=storage,
+                permissions=permissions,
+                budget=budget,
+                on_change=on_change,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                thinking=thinking,
+                settings=settings,
+                models=models,
+                counter=counter,
+                deps=deps,
+                clock=clock,
+            ),
         )
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        name: str | None = None,
+        *,
+        tools: Sequence[ToolLike] = (),
+        storage: str | Storage | None = None,
+        deps: object = None,
+        clock: Clock | None = None,
+    ) -> Agent[str]:
+        """The agent that a YAML, TOML or JSON file describes; `name` says which, where there are several."""
+        made: Agent[str] = Agent.__new__(Agent)
+        made._agent = _async.Agent.from_file(path, name, tools=tools, storage=storage, deps=deps, clock=clock)
+        return made
 
     @property
     def name(self) -> str:
@@ -239,13 +429,31 @@ class Agent:
     def provider(self) -> Provider:
         return self._agent.provider
 
-    def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn:
-        """The whole turn at once."""
+    def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn[Out]:
+        """The whole turn at once. It is a session of its own."""
         return _background.wait(lambda: self._agent.run(prompt, messages=messages))
 
-    def stream(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Run:
-        """The turn as it happens."""
-        return Run(self._agent.stream(prompt, messages=messages))
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        messages: Sequence[Message] = (),
+        on_leave: Literal["cancel", "detach"] = "cancel",
+    ) -> Run[Out]:
+        """The turn as it happens. A reader that leaves early cancels it, or lets it go on."""
+        return Run(self._agent.stream(prompt, messages=messages, on_leave=on_leave))
+
+    def session(self, session_id: str | None = None) -> Session[Out]:
+        """The conversation of that id; a new one without. It is made by its first message."""
+
+        async def made() -> LocalSession[Out]:
+            return self._agent.session(session_id)
+
+        return Session(_background.wait(made))
+
+    def serve(self) -> None:
+        """Run what is left of this agent's sessions in the store, and what comes, until Ctrl-C."""
+        _background.wait(self._agent.serve)
 
     def close(self) -> None:
         _background.wait(self._agent.close)

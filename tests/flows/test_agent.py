@@ -6,7 +6,7 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -47,8 +47,9 @@ from gnomon.counters.estimating import EstimatingCounter
 from gnomon.engine.accounts import Accounts
 from gnomon.engine.clock import SystemClock
 from gnomon.engine.definition import Definition, Toolbox
-from gnomon.engine.history import History
-from gnomon.engine.loop import run_turn
+from gnomon.engine.journal import Scratch
+from gnomon.engine.live import Channel
+from gnomon.engine.loop import Loop
 from gnomon.errors import (
     ConfigError,
     ContractError,
@@ -60,7 +61,7 @@ from gnomon.errors import (
 )
 from gnomon.facts.catalogue import Catalogue
 from gnomon.providers.scripted import Call, Line, Script, ScriptedProvider, calls, hallucinates, says
-from gnomon.types.events import LedgerEntry, MessageReceived, ProviderEvent, RunEvent
+from gnomon.types.events import LedgerEntry, MessageReceived, ModelStarted, ProviderEvent, RunEvent
 
 
 @tool(read_only=True)
@@ -158,10 +159,11 @@ async def test_the_events_come_in_the_order_of_what_happened() -> None:
     found = await events(agent(script))
     assert kinds(found) == [
         "TurnStarted",
+        "ModelStarted",
         "TextDelta",
         *["ToolCallStart", "ToolCallDelta", "ToolCallDelta", "ToolCallDelta", "ToolCallEnd"],
         *["ToolCallStart", "ToolCallDelta", "ToolCallDelta", "ToolCallDelta", "ToolCallEnd"],
-        *["UsageUpdate", "MessageCompleted", "ToolFinished", "ToolIntent", "ToolFinished"],
+        *["UsageUpdate", "MessageCompleted", "ToolFinished", "ToolIntent", "ToolFinished", "ModelStarted"],
         *["ThinkingDelta", "PartEnd", "TextDelta", "UsageUpdate", "MessageCompleted", "TurnFinished"],
     ]
     started, finished = found[0], found[-1]
@@ -236,23 +238,23 @@ async def test_a_picture_that_a_tool_returns_is_shown_to_the_model() -> None:
     ).text == "Nice."
 
 
-class Recorder(History):
+class Recorder(Scratch):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("session")
         self.recorded: list[object] = []
 
-    async def append(self, *entries: LedgerEntry) -> None:
+    async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
         await asyncio.sleep(0)
-        await super().append(*entries)
         self.recorded += entries
+        return await super().try_append(entries, after)
 
 
 async def test_what_is_shown_has_been_recorded_before_and_a_tool_runs_after_its_intent_was() -> None:
-    history = Recorder()
+    journal = Recorder()
 
     @tool
     async def act() -> str:
-        assert isinstance(history.recorded[-1], ToolIntent)
+        assert isinstance(journal.recorded[-1], ToolIntent)
         return "acted"
 
     definition = Definition(
@@ -262,17 +264,27 @@ async def test_what_is_shown_has_been_recorded_before_and_a_tool_runs_after_its_
         budget=Budget(),
         accounts=Accounts(EstimatingCounter, Catalogue()),
     )
-    running = run_turn(definition, history, Message.user("go"), turn_id="t", clock=SystemClock())
-    shown = [event async for event in running if event in history.recorded or not _is_kept(event)]
+    loop = Loop(
+        definition,
+        journal,
+        owner="",
+        clock=SystemClock(),
+        channel=Channel("session"),
+        opening=[MessageReceived("m", Message.user("go"))],
+        turns=1,
+    )
+    shown = [event async for event in loop.events() if event in journal.recorded or not _is_kept(event)]
     assert [type(event) for event in shown if _is_kept(event)] == [
-        type(entry) for entry in history.recorded if not isinstance(entry, MessageReceived)
+        type(entry) for entry in journal.recorded if not isinstance(entry, MessageReceived)
     ]
-    assert type(history.recorded[0]) is MessageReceived
-    assert len(history.messages) == 4
+    assert type(journal.recorded[0]) is MessageReceived
+    assert len(journal.fold.messages) == 4
 
 
 def _is_kept(event: RunEvent) -> bool:
-    return isinstance(event, TurnStarted | MessageCompleted | ToolIntent | ToolFinished | TurnFinished)
+    return isinstance(
+        event, TurnStarted | ModelStarted | MessageCompleted | ToolIntent | ToolFinished | TurnFinished
+    )
 
 
 # --- a label decides nothing ------------------------------------------------
@@ -470,8 +482,9 @@ async def test_a_failure_in_the_middle_comes_out_of_run_and_stream_alike(after: 
     assert of_run.value is of_stream.value is error
     assert kinds(seen)[:1] == ["TurnStarted"]
     assert len([event for event in seen if isinstance(event, TextDelta)]) == after
-    with pytest.raises(RuntimeError, match="not over"):
-        run.turn
+    assert run.turn.stop == "failed"
+    assert run.turn.error is not None
+    assert (run.turn.error.code, run.turn.error.message) == (error.code, "too busy")
 
 
 async def test_an_answer_that_is_cut_off_is_a_typed_error() -> None:
@@ -523,7 +536,7 @@ def plain(found: list[RunEvent]) -> list[dict[str, Any]]:
     """The events without what differs from run to run."""
     rows = [json.loads(encode_event(event)) for event in found]
     for row in rows:
-        for name in ("turn_id", "message_id", "key", "duration_s"):
+        for name in ("turn_id", "message_id", "inputs", "key", "duration_s"):
             row.pop(name, None)
     return rows
 
@@ -576,11 +589,14 @@ async def test_the_events_fold_to_the_same_on_the_far_end_of_a_wire() -> None:
     assert fold.message == Message.assistant("Rain everywhere.")
 
 
-async def test_the_turn_is_there_when_its_last_event_is_and_not_before() -> None:
+async def test_the_turn_is_there_when_its_last_message_is_and_not_before() -> None:
+    """The end is written with the last message, and not after it."""
     async with agent(SCRIPT).stream("go") as run:
+        rounds = 0
         async for event in run:
-            if isinstance(event, TurnFinished):
-                assert run.turn.id == run.id == event.turn_id
+            rounds += isinstance(event, MessageCompleted)
+            if rounds == len(SCRIPT):
+                assert run.turn.id == run.id == getattr(event, "turn_id", None)
             else:
                 with pytest.raises(RuntimeError, match="read its events to the end"):
                     run.turn

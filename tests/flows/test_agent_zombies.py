@@ -84,13 +84,14 @@ async def test_a_runner_that_slept_at_any_write_makes_no_call_that_is_not_its_ow
 ) -> None:
     async with terminal(work) as one, terminal(work) as two:
         await one.do("stop_at", write=point, when=when)
-        result = one.begin("run", session="s", text="Go.")
+        sent = one.begin("send", session="s", text="Go.")
         await one.stopped()
         before = len(done_by(work, one.pid))
         await takes_over(two, work)
         await asyncio.sleep(LONGER_THAN_A_PROOF_S)
         one.go_on()
-        assert await one.end(result) == ["end_turn", "Done."]
+        await one.end(sent)
+        assert await one.do("result", session="s") == ["end_turn", "Done."]
         if point < WRITES - 1:  # else the turn was over when it fell asleep
             await until_logged(one)
             await expect_no_more_of(one, work, before)
@@ -113,7 +114,7 @@ async def until_logged(zombie: Terminal) -> None:
 async def test_a_runner_that_slept_in_a_call_starts_nothing_after_it(work: Work, held: str) -> None:
     """In the call of the model, in a tool on the event loop, in a tool in a thread."""
     async with terminal(work) as one, terminal(work) as two:
-        result = one.begin("run", session="s", text=held)
+        sent = one.begin("send", session="s", text=held)
         name, what = held.split()
         await until("the call", lambda: _has_begun(work, name, what))
         await one.stop()
@@ -124,7 +125,8 @@ async def test_a_runner_that_slept_in_a_call_starts_nothing_after_it(work: Work,
         work.effects.open()
         await asyncio.sleep(LONGER_THAN_A_PROOF_S)
         one.go_on()
-        assert await one.end(result) == ["end_turn", "Held."]
+        await one.end(sent)
+        assert await one.do("result", session="s") == ["end_turn", "Held."]
         await until_logged(one)
         await expect_no_more_of(one, work, before)
         await expect_usable(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from gnomon import (
     MessageCompleted,
     Provider,
     Request,
+    Run,
     TextDelta,
     ThinkingDelta,
     ToolCall,
@@ -141,7 +142,7 @@ async def whole_length() -> int:
 # --- leaving the block ------------------------------------------------------
 
 
-async def read_some(scene: Scene, count: int, leave: Callable[[], None]) -> None:
+async def read_some(scene: Scene, count: int, leave: Callable[[], None]) -> Run:
     async with scene.agent.stream("go") as run:
         if count:
             async for event in run:
@@ -149,8 +150,7 @@ async def read_some(scene: Scene, count: int, leave: Callable[[], None]) -> None
                 if len(scene.seen) == count:
                     break
         leave()
-    with pytest.raises(RuntimeError, match="not over"):
-        run.turn
+    return run
 
 
 async def test_leaving_at_every_event_closes_everything() -> None:
@@ -159,8 +159,35 @@ async def test_leaving_at_every_event_closes_everything() -> None:
     for count in range(total):
         scene = Scene()
         async with asyncio.timeout(10):
-            await read_some(scene, count, lambda: None)
+            run = await read_some(scene, count, lambda: None)
         scene.assert_nothing_is_left()
+        if count == 0:
+            with pytest.raises(RuntimeError, match="not over"):
+                run.turn
+        else:
+            # With the last message the end is written, too.
+            assert run.turn.stop == ("end_turn" if count == total - 1 else "cancelled")
+            assert_whole(run.turn.messages)
+
+
+def assert_whole(messages: Sequence[Message]) -> None:
+    """Every call has its one result."""
+    for at, message in enumerate(messages):
+        if message.tool_calls:
+            results = messages[at + 1].tool_results
+            assert [result.call_id for result in results] == [call.id for call in message.tool_calls]
+
+
+async def test_what_was_said_and_paid_for_before_the_reader_left_is_kept() -> None:
+    async with Scene().agent.stream("go") as run:
+        async for event in run:
+            if isinstance(event, TextDelta):
+                break
+    assert [message.text for message in run.turn.messages] == ["go", "so "]
+    assert run.turn.text == "so "
+    assert (run.turn.stop, run.turn.rounds) == ("cancelled", 1)
+    assert run.turn.usage.estimated
+    assert (run.turn.usage.output_tokens or 0) > 0
 
 
 async def test_an_exception_of_the_reader_at_every_event_closes_everything_and_comes_out() -> None:

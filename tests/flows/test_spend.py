@@ -12,6 +12,7 @@ import pytest
 from command import Gnomon
 
 from gnomon import Agent, Message, Request, ToolDef, TurnFinished, Usage, model_facts, tool
+from gnomon.engine.clock import SystemClock
 from gnomon.errors import ConfigError, Overloaded, UnknownName
 from gnomon.providers.fallback import FallbackProvider
 from gnomon.testing import ScriptedProvider, calls, fails, says
@@ -102,13 +103,23 @@ async def test_a_failure_that_was_shown_and_not_reported_leaves_the_bill_unknown
     assert turn.cost is None
 
 
+class SlowClock(SystemClock):
+    """Every look at it comes a second after the last: answers that come thick and fast teach less."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
+
+
 async def test_who_answered_is_who_is_learned_about_behind_a_fallback() -> None:
     from gnomon.counters.calibrated import CalibratedCounter
 
     counter = CalibratedCounter()
     first = claude(says("Hi.", usage=USED), fails(Overloaded("down")))
     second = ScriptedProvider([says("Hi.", usage=USED)], name="openai", model="gpt-5")
-    agent = Agent(FallbackProvider(providers=[first, second], retries=0), counter=counter)
+    agent = Agent(FallbackProvider(providers=[first, second], retries=0), counter=counter, clock=SlowClock())
     await agent.run("Hello")
     await agent.run("Hello")
     assert set(counter.models) == {"claude-opus-5-5", "gpt-5"}
@@ -168,7 +179,7 @@ async def test_the_usual_counter_learns_from_what_is_reported() -> None:
             return says("ok", usage=Usage())
         return says("ok", usage=Usage(input_tokens=2 * len(text.split()), output_tokens=1))
 
-    agent = Agent(ScriptedProvider(answer, name="acme", model="a-1"))  # type: ignore[arg-type]
+    agent = Agent(ScriptedProvider(answer, name="acme", model="a-1"), clock=SlowClock())  # type: ignore[arg-type]
     before = (await agent.run("unreported " + words)).usage.input_tokens or 0
     for count in range(1, 11):
         await agent.run(words * count)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
 import pytest
 
 from gnomon import (
+    Budget,
+    Finish,
     Message,
+    Provider,
+    Request,
     Text,
     ToolCall,
+    ToolCallEnd,
+    ToolCallStart,
     ToolContext,
     ToolFailed,
     ToolFinished,
@@ -24,12 +32,23 @@ from gnomon import (
     tool,
 )
 from gnomon.contracts.tool import Tool
+from gnomon.counters.estimating import EstimatingCounter
 from gnomon.engine import definition
-from gnomon.engine.definition import Toolbox
+from gnomon.engine.accounts import Accounts
+from gnomon.engine.calls import PARALLEL
+from gnomon.engine.clock import SystemClock
+from gnomon.engine.definition import Definition, Toolbox
 from gnomon.engine.ids import idempotency_key
-from gnomon.engine.tools import PARALLEL, ToolEvent, run_calls
+from gnomon.engine.journal import Scratch
+from gnomon.engine.live import Channel
+from gnomon.engine.loop import Loop
+from gnomon.engine.tools import ToolRunner
 from gnomon.errors import ConfigError, InvalidArguments, ToolDenied, ToolTimeout
+from gnomon.facts.catalogue import Catalogue
 from gnomon.types.codec import decode_message, encode_message
+from gnomon.types.events import MessageReceived, ProviderEvent
+
+ToolEvent: TypeAlias = ToolIntent | ToolFinished
 
 
 class Probe:
@@ -60,6 +79,52 @@ class Limited(Probe):
 
 def call(name: str, id: str = "c1", arguments: str = "{}", **more: Any) -> ToolCall:
     return ToolCall(id, name, arguments, **more)
+
+
+class Asker(Provider):
+    """Makes these calls, and is content."""
+
+    name = model = "asker"
+
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._calls = calls
+
+    async def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        if request.messages[-1].role == "user":
+            for at, made in enumerate(self._calls):
+                yield ToolCallStart(at, made.id, made.name)
+                yield ToolCallEnd(at, msgspec.structs.replace(made, index=at))
+        yield Finish(stop_reason="end_turn")
+
+
+def defined(calls: Sequence[ToolCall], tools: Toolbox) -> Definition:
+    return Definition(
+        name="agent",
+        provider=Asker(calls),
+        tools=tools,
+        budget=Budget(),
+        accounts=Accounts(EstimatingCounter, Catalogue()),
+    )
+
+
+async def run_calls(
+    calls: Sequence[ToolCall], tools: Toolbox, turn: str, session: str = "session_1"
+) -> AsyncGenerator[ToolEvent, None]:
+    """The loop with one message that makes these calls, and what comes of them."""
+    loop = Loop(
+        defined(calls, tools),
+        Scratch(session),
+        owner="",
+        clock=SystemClock(),
+        channel=Channel(session),
+        opening=[MessageReceived("msg_1", Message.user("go"))],
+        turns=1,
+        turn_id=turn,
+    )
+    async with aclosing(loop.events()) as running:
+        async for event in running:
+            if isinstance(event, ToolIntent | ToolFinished):
+                yield event
 
 
 async def events(calls: list[ToolCall], *tools: Tool, turn: str = "turn_1") -> list[ToolEvent]:
@@ -277,18 +342,18 @@ async def test_the_key_is_the_same_for_the_same_call_and_another_for_any_other()
     async def work(context: ToolContext) -> str:
         return context.idempotency_key
 
-    made = Probe("write", work)
-    first, again = [await events([call("write", "a")], made) for _ in range(2)]
-    assert [e.key for e in first if isinstance(e, ToolIntent)] == [
-        e.key for e in again if isinstance(e, ToolIntent)
-    ]
-    assert first[1].result.text == first[0].key  # type: ignore[union-attr]
-    keys = {
-        (await events([call("write", id)], made, turn=turn))[0].key  # type: ignore[union-attr]
-        for id in ("a", "b")
-        for turn in ("t1", "t2")
-    }
-    assert len(keys) == 4
+    intent, finished = await events([call("write", "a")], Probe("write", work))
+    assert isinstance(intent, ToolIntent)
+    assert isinstance(finished, ToolFinished)
+    assert finished.result.text == intent.key
+
+    def key(session: str, turn: str, message: str, call_id: str) -> str:
+        runner = ToolRunner(defined([], Toolbox()), session, turn, message, asyncio.Semaphore(1))
+        return runner.key(call("write", call_id))
+
+    assert key("s", "t", "m", "a") == key("s", "t", "m", "a")
+    ids = list(itertools.product(("s1", "s2"), ("t1", "t2"), ("m1", "m2"), ("a", "b")))
+    assert len({key(*each) for each in ids}) == len(ids)
 
 
 def test_a_key_cannot_be_had_by_moving_a_boundary() -> None:

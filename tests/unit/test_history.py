@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon import Image, Message, MessageCompleted, Response, Text, ToolCall, ToolFinished, ToolResult
-from gnomon.engine.history import History, settled
-from gnomon.types.events import MessageReceived, ToolIntent, TurnFinished, TurnStarted
+from gnomon.engine.history import settled
+from gnomon.engine.journal import Scratch
+from gnomon.types.events import LedgerEntry, MessageReceived, ToolIntent, TurnFinished, TurnStarted
 
 USER = Message.user("do it")
 LATER = Message.user("and now?")
@@ -119,7 +120,7 @@ def test_what_a_result_shows_and_carries_is_kept() -> None:
 def test_the_given_messages_are_not_changed() -> None:
     given = [USER, calls("a", "b"), Message.tool(result("b"))]
     before = list(given)
-    History(given)
+    settled(given)
     assert given == before
     assert statuses(given[2]) == [("b", "ok")]
 
@@ -161,8 +162,20 @@ def completed(message: Message) -> MessageCompleted:
     return MessageCompleted("turn", "msg", Response(message=message, stop_reason="tool_use"))
 
 
+class Journal(Scratch):
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        super().__init__("session", messages)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self.fold.messages
+
+    async def append(self, *entries: LedgerEntry) -> None:
+        assert await self.try_append(entries, self.fold.seq)
+
+
 async def test_results_become_one_message_when_the_last_is_in() -> None:
-    history = History([Message.system("be brief")])
+    history = Journal([Message.system("be brief")])
     await history.append(MessageReceived("m1", USER), TurnStarted("turn", "agent", "x"))
     await history.append(completed(calls("a", "b")))
     await history.append(ToolIntent("turn", "b", "look", "key"), ToolFinished("turn", result("b")))
@@ -174,7 +187,7 @@ async def test_results_become_one_message_when_the_last_is_in() -> None:
 
 
 async def test_the_same_ids_in_the_next_round_do_not_find_the_old_results() -> None:
-    history = History()
+    history = Journal()
     for text in ("first", "second"):
         await history.append(completed(calls("a", "b")))
         await history.append(ToolFinished("turn", result("a", text)))

@@ -18,17 +18,31 @@ from gnomon.cli.command import CONTEXT, Command
 
 __all__ = ["COMMANDS", "prompt_command", "run"]
 
+_SESSIONS = "gnomon.cli.session_commands"
+
 COMMANDS = {
-    "models": ("gnomon.cli.models:models", "List the models of a provider, or of all that are ready."),
-    "doctor": ("gnomon.cli.doctor:doctor", "Show what was found: models, keys, servers, stores."),
-    "db": ("gnomon.cli.db:db", "Look after a store: migrate, status, copy, export, verify, prune."),
-    "trust": ("gnomon.cli.trust:trust", "Let this folder's config set addresses, keys and commands."),
+    "sessions": f"{_SESSIONS}:sessions",
+    "events": f"{_SESSIONS}:events",
+    "resume": f"{_SESSIONS}:resume",
+    "cancel": f"{_SESSIONS}:cancel",
+    "fork": f"{_SESSIONS}:fork",
+    "models": "gnomon.cli.models:models",
+    "doctor": "gnomon.cli.doctor:doctor",
+    "db": "gnomon.cli.db:db",
+    "trust": "gnomon.cli.trust:trust",
 }
-"""Name → the click command, and its line in the help."""
+"""Name → the click command."""
+
+_LINES = [
+    ("sessions, events", "List what was run; show what happened in it."),
+    ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
+    ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
+]
+"""The commands in the help. It fits a screen of 24 lines."""
 
 _EXAMPLES = """\
 cat build.log | gnomon "why did it fail?"
-gnomon "describe this" -a photo.png --output json"""
+gnomon -c "and how do I fix it?" -a photo.png"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,8 +106,12 @@ def _first_word(arguments: list[str]) -> int | None:
 
 
 def _load(name: str) -> click.Command:
-    module, _, attribute = COMMANDS[name][0].partition(":")
+    module, _, attribute = COMMANDS[name].partition(":")
     return cast(click.Command, getattr(import_module(module), attribute))
+
+
+_MORE = ("and", "--when-busy HOW, --max-rounds N, --no-store, --no-project")
+"""What is seldom needed stands in one line."""
 
 
 class _PromptCommand(Command):
@@ -102,9 +120,15 @@ class _PromptCommand(Command):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage("gnomon", "[OPTIONS] PROMPT...  or  gnomon COMMAND --help")
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        shown = (option.get_help_record(ctx) for option in options)
+        with formatter.section("Options"):
+            formatter.write_dl([*(record for record in shown if record), _MORE])
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(_LINES)
         super().format_epilog(ctx, formatter)
 
 
@@ -124,6 +148,15 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "-a", "--attach", metavar="PATH", multiple=True, help="Attach an image, audio or file; repeatable."
 )
 @click.option("-t", "--tool", metavar="NAME", multiple=True, help="Give the model a tool; repeatable.")
+@click.option("-c", "--continue", "goes_on", is_flag=True, help="Go on with this folder's latest session.")
+@click.option("-r", "--resume", "session", metavar="ID", help="Go on with that session (see: sessions).")
+@click.option(
+    "--when-busy",
+    metavar="HOW",
+    type=click.Choice(["queue", "reject", "interrupt", "steer"]),
+    hidden=True,
+    help="A message to a session that is busy: queue, reject, interrupt or steer.",
+)
 @click.option(
     "--output",
     metavar="FORM",
@@ -131,9 +164,16 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="text, json (one object) or stream-json (an event a line).",
 )
 @click.option(
-    "--max-rounds", metavar="N", type=click.IntRange(1, 1_000_000), help="Stop after N calls of the model."
+    "--max-rounds",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000),
+    hidden=True,
+    help="Stop after N calls of the model.",
 )
-@click.option("--no-project", is_flag=True, help="Do not read this folder's .gnomon/config.toml.")
+@click.option("--no-store", is_flag=True, hidden=True, help="Keep nothing of this run.")
+@click.option(
+    "--no-project", is_flag=True, hidden=True, help="Do not read this folder's .gnomon/config.toml."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @click.option("--debug", is_flag=True, hidden=True)  # an internal error names it
 @click.option(

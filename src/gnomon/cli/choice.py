@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon import config, registry
 
-__all__ = ["DEMO", "KEYS", "Choice", "chosen", "keyed", "local_is_ready", "settings_for"]
+__all__ = ["DEMO", "KEYS", "Choice", "chosen", "discovered", "keyed", "local_is_ready", "settings_for"]
 
 DEMO = "demo"
 
@@ -70,6 +70,18 @@ def settings_for(provider: str, settings: config.Config) -> dict[str, object]:
     """What the config sets for a provider; one that falls back on others gets theirs to hand on."""
     own = settings.providers.get(provider, {})
     return {"settings": settings.providers, **own} if provider == "fallback" else own
+
+
+def discovered(model: str, settings: config.Config, env: Mapping[str, str]) -> Choice:
+    """A model that was found on a port of this machine, where it is now."""
+    from gnomon.cli.servers import servers
+
+    provider = registry.parse_model(model).provider
+    if not settings.providers.get(provider, {}).get("base_url"):
+        for server in asyncio.run(servers(env)):
+            if server.provider == provider and server.models:
+                return Choice(model, "as before", {"base_url": server.base_url})
+    return Choice(model, "as before")
 
 
 def local_is_ready() -> bool:

@@ -36,11 +36,13 @@ _AGAIN_S = 0.25
 """Between two looks whether the session is free."""
 
 _CANCEL_S = 5.0
+_LEAVE_S = 10.0
+_LOOK_S = 0.005
 _UNSHOWN = (Claimed, Released, MessageReceived, TurnFailed, Error, Unknown)
 
 
 class Conversing:
-    """Reads on until the turn that answers a message has ended. What was before `shown_after` is not shown."""
+    """Reads on until the turn that answers a message has ended."""
 
     def __init__(
         self, agent: CommandAgent, session: LocalSession[str], show: Renderer, *, message_id: str
@@ -53,14 +55,19 @@ class Conversing:
         self._shown_after = 0
 
     async def turn(self, *, start: int, shown_after: int, turns: int = 1, take_over: bool = False) -> Turn:
-        """What it comes to. Ctrl-C cancels it; a message that no turn has taken yet stays where it is."""
+        """What it comes to. What stands up to `shown_after` is read, and not shown.
+
+        Ctrl-C cancels it; a message that no turn has taken yet stays where it is.
+        """
         self._shown_after = shown_after
         work = asyncio.ensure_future(self._work(turns, take_over))
         try:
             async with self._session.events(after=start) as reader:
                 while not await self._step(reader, work):
                     pass
-        except asyncio.CancelledError:
+        except TurnUnfinished:
+            raise
+        except BaseException:  # Ctrl-C, or nobody is left to read it
             await self._give_up()
             raise
         finally:
@@ -91,13 +98,12 @@ class Conversing:
                     await self._session.cancel(reason="interrupted")
 
     async def _leave(self, work: asyncio.Future[None]) -> None:
-        """Nothing of it is left running. A turn that is another's goes on where it can."""
+        """Nothing of it is left running. A turn that is another's stays open, and is found by its reader."""
         self._agent.let_go(self._session.id)
-        if self._answered.turn is None or self._answered.turn.ended is None:
-            work.cancel()
-        with suppress(asyncio.CancelledError, TimeoutError, StorageError):
-            async with asyncio.timeout(_AGAIN_S):
-                await asyncio.shield(work)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                while self._agent.is_running(self._session.id):  # noqa: ASYNC110 - once, at the end
+                    await asyncio.sleep(_LOOK_S)
         work.cancel()
         await asyncio.wait({work})
         if not work.cancelled():

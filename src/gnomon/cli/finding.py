@@ -67,7 +67,9 @@ async def by_id(store: Storage, typed: str) -> SessionRecord:
     if found:
         listed = ", ".join(printable(row.id, 60) for row in found[:5])
         more = ", …" if len(found) > 5 else ""
-        raise InvalidInput(f"{len(found)} sessions begin with {shown!r}: {listed}{more}", hint="type more of it")
+        raise InvalidInput(
+            f"{len(found)} sessions begin with {shown!r}: {listed}{more}", hint="type more of it"
+        )
     raise NotFound(f"there is no session {shown!r}", hint="gnomon sessions lists them")
 
 

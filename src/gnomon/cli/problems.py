@@ -1,12 +1,11 @@
 """What can go wrong in a command: one line on stderr, and an exit code.
 
-    0    done                      (also when the reader of stdout has left)
-    1    the model, its service or a back end failed, or there is no key for it
-    2    wrong usage or configuration: the person who typed it acts
-    4    a budget was reached; the answer so far was printed
-    130  interrupted
-
-3 is kept for a run that waits for an approval.
+0    done                      (also when the reader of stdout has left)
+1    the model, its service or a back end failed, or there is no key for it
+2    wrong usage or configuration: the person who typed it acts
+3    the run waits for a person: `gnomon resume` goes on with it
+4    a budget was reached; the answer so far was printed
+130  interrupted
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ from typing import TextIO
 
 import click
 
-from gnomon.errors import ConfigError, GnomonError, MissingKey, ModelNotFound, scrub
+from gnomon.errors import ConfigError, GnomonError, MissingKey, ModelNotFound, TurnUnfinished, scrub
 
 __all__ = [
     "BUDGET",
     "FAILED",
     "INTERRUPTED",
     "USAGE",
+    "WAITING",
     "clean",
     "guarded",
     "one_line",
@@ -36,7 +36,7 @@ __all__ = [
     "usage_message",
 ]
 
-FAILED, USAGE, BUDGET, INTERRUPTED = 1, 2, 4, 130
+FAILED, USAGE, WAITING, BUDGET, INTERRUPTED = 1, 2, 3, 4, 130
 
 _LONGEST = 1_000
 _SLASHED = re.compile(
@@ -126,6 +126,8 @@ def usage_message(error: click.ClickException) -> str:
 
 
 def _exit_code(error: Exception) -> int:
+    if isinstance(error, TurnUnfinished):
+        return WAITING
     if isinstance(error, MissingKey) or (isinstance(error, ModelNotFound) and error.status):
         return FAILED  # it is between the caller and the service
     return USAGE if isinstance(error, ConfigError | ModelNotFound | click.UsageError) else FAILED

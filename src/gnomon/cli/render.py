@@ -17,6 +17,7 @@ from gnomon.types.events import (
     AttemptDiscarded,
     Error,
     MessageCompleted,
+    ModelStarted,
     RunEvent,
     StreamWarning,
     TextDelta,
@@ -57,7 +58,10 @@ class TextRenderer:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._calls: dict[str, ToolCall] = {}
+        self._drawn: list[str] = []  # of the message that is being said
+        self._has_thought = False
         self._handlers: dict[type, Callable[..., None]] = {
+            ModelStarted: self._model_started,
             TextDelta: self._text,
             ThinkingDelta: self._thinking,
             ToolCallEnd: self._call,
@@ -81,10 +85,15 @@ class TextRenderer:
 
     # One small function a kind of event.
 
+    def _model_started(self, _: ModelStarted) -> None:
+        self._drawn, self._has_thought = [], False
+
     def _text(self, event: TextDelta) -> None:
+        self._drawn.append(event.text)
         self._screen.answer(event.text)
 
     def _thinking(self, event: ThinkingDelta) -> None:
+        self._has_thought = True
         self._screen.thought(event.text)
 
     def _call(self, event: ToolCallEnd) -> None:
@@ -95,7 +104,15 @@ class TextRenderer:
         call = self._calls.pop(result.call_id, None) or ToolCall(result.call_id, result.name)
         self._screen.note(f"{_as_call(call)} → {_as_result(result)}")
 
-    def _message_completed(self, _: MessageCompleted) -> None:
+    def _message_completed(self, event: MessageCompleted) -> None:
+        """Of what another process runs, the deltas may be late or not come at all: the message is whole."""
+        drawn, whole = "".join(self._drawn), event.message.text
+        if not self._has_thought and event.message.thinking:
+            self._screen.thought(event.message.thinking)
+        if len(whole) > len(drawn) and whole.startswith(drawn):
+            self._screen.answer(whole[len(drawn) :])
+        self._drawn, self._has_thought = [], False
+        self._calls.update({call.id: call for call in event.message.tool_calls})
         self._screen.end_answer()
 
     def _warning(self, event: StreamWarning) -> None:
@@ -103,6 +120,7 @@ class TextRenderer:
 
     def _discarded(self, event: AttemptDiscarded) -> None:
         self._calls.clear()
+        self._drawn = []
         self._screen.take_back_answer()
         self._screen.note(f"forget the answer so far, it starts again: {one_line(event.reason, 200)}")
 
@@ -126,6 +144,7 @@ class JSONRenderer:
                 "stop": turn.stop,
                 "provider": provider.name,
                 "model": provider.model,
+                "session_id": turn.session_id or None,
                 "turn_id": turn.id,
                 "rounds": turn.rounds,
                 "usage": _usage(turn.usage),

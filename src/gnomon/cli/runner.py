@@ -51,6 +51,9 @@ class CommandAgent(Agent[str]):
             if take_over:
                 raise
 
+    def is_running(self, session_id: str) -> bool:
+        return session_id in self._live().loops
+
     def let_go(self, session_id: str) -> None:
         """Leave the session, with what is open in it as it is."""
         running = self._live().loops.get(session_id)

@@ -42,7 +42,13 @@ class Meter:
     def __init__(self, budget: Budget, clock: Clock) -> None:
         self._budget = budget
         self._clock = clock
-        self._started = clock.monotonic()
+        self._started = 0.0
+        self.start()
+
+    def start(self) -> None:
+        """The time of a turn begins now."""
+        if self._budget.seconds is not None:
+            self._started = self._clock.monotonic()
 
     def reached(self, turn: TurnState) -> Limit | None:
         """The limit that forbids another call, if there is one."""

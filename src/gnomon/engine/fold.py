@@ -6,9 +6,9 @@ what lies before the current view, so that a long session is opened from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -148,69 +148,85 @@ class Fold:
     def take(self, seq: int, event: Event, at: datetime | None = None) -> None:
         """The next event. Of those that the snapshot covers, only the conversation needs to know."""
         self.seq = seq
-        counts = seq > self._known
-        if isinstance(event, MessageReceived):
-            self._receive(seq, event, counts)
-        elif isinstance(event, TurnStarted):
-            self._start(seq, event, at)
-        elif isinstance(event, Claimed | Released):
-            self._own(event, counts)
-        else:
-            self._go_on(seq, event, at, counts)
+        handler = _HANDLERS.get(event.__class__)
+        if handler is not None:
+            handler(self, event, at, seq > self._known)
+        elif self.turn is not None:
+            self.turn.take(event, at)
 
     def wait(self, seq: int, received: MessageReceived) -> None:
         """A message that stands before the view, and that no turn has taken."""
         self.waiting[received.message_id] = Waiting(seq, received)
 
-    def _receive(self, seq: int, received: MessageReceived, counts: bool) -> None:
-        self.waiting[received.message_id] = Waiting(seq, received)
-        if counts:
-            self._remember(received.message_id, seq)
+    # Each of these takes in one kind of event; `counts` is off for what a snapshot has counted.
 
-    def _own(self, event: Claimed | Released, counts: bool) -> None:
-        if not counts:
-            return
-        if isinstance(event, Claimed):
-            self.owner, self.epoch = event.owner, event.epoch
-        elif event.epoch == self.epoch:
+    def _receive(self, received: MessageReceived, at: datetime | None, counts: bool) -> None:
+        self.waiting[received.message_id] = Waiting(self.seq, received)
+        if counts:
+            self._remember(received.message_id, self.seq)
+
+    def _claim(self, claimed: Claimed, at: datetime | None, counts: bool) -> None:
+        if counts:
+            self.owner, self.epoch = claimed.owner, claimed.epoch
+
+    def _release(self, released: Released, at: datetime | None, counts: bool) -> None:
+        if counts and released.epoch == self.epoch:
             self.owner = None
 
-    def _start(self, seq: int, started: TurnStarted, at: datetime | None) -> None:
+    def _start(self, started: TurnStarted, at: datetime | None, counts: bool) -> None:
         self._close_calls()
-        self.turn = TurnState(started, at, seq)
+        self.turn = TurnState(started, at, self.seq)
         self._include(started.inputs or tuple(self.waiting))
 
-    def _go_on(self, seq: int, event: Event, at: datetime | None, counts: bool) -> None:
-        if isinstance(event, CancelRequested):
-            # One that comes when there is nothing to do must not end what comes after it.
-            self.cancel = event if self.open_turn is not None or self.waiting else self.cancel
-        elif isinstance(event, Compacted):
-            if counts:
-                self.view_start = event.view_start
-            self._view.start(event.view_start, event.summary)
-        else:
-            self._pass_on(seq, event, at, counts)
+    def _want_cancel(self, asked: CancelRequested, at: datetime | None, counts: bool) -> None:
+        # One that comes when there is nothing to do must not end what comes after it.
+        if self.open_turn is not None or self.waiting:
+            self.cancel = asked
 
-    def _pass_on(self, seq: int, event: Event, at: datetime | None, counts: bool) -> None:
-        """What the turn takes in."""
+    def _compact(self, compacted: Compacted, at: datetime | None, counts: bool) -> None:
+        if counts:
+            self.view_start = compacted.view_start
+        self._view.start(compacted.view_start, compacted.summary)
+
+    def _ask(self, started: ModelStarted, at: datetime | None, counts: bool) -> None:
+        if self.turn is not None:
+            if started.inputs:
+                self._include(started.inputs)
+            self.turn.take(started, at)
+
+    def _complete(self, completed: MessageCompleted, at: datetime | None, counts: bool) -> None:
+        turn = self.turn
+        if turn is None:  # of a log that begins in the midst of a turn
+            turn = self.turn = TurnState(TurnStarted(completed.turn_id, "", ""), at, self.seq)
+        if turn.calls:
+            self._close_calls()
+        turn.called_at = self.seq
+        turn.take(completed, at, counts=counts)
+        self._view.add(self.seq, completed.response.message)
+
+    def _finish_call(self, finished: ToolFinished, at: datetime | None, counts: bool) -> None:
         turn = self.turn
         if turn is None:
-            if not isinstance(event, MessageCompleted):
-                return
-            turn = self.turn = TurnState(TurnStarted(event.turn_id, "", ""), at, seq)
-        if isinstance(event, ModelStarted) and event.inputs:
-            self._include(event.inputs)
-        if isinstance(event, ToolFinished) and event.full:
-            self.cut[event.result.call_id] = seq
-        if isinstance(event, MessageCompleted):
-            self._close_calls()
-        if (message := turn.take(event, at, counts=counts)) is not None:
+            return
+        if finished.full:
+            self.cut[finished.result.call_id] = self.seq
+        message = turn.take(finished, at)
+        if message is not None:
             # Results stand where their calls stand, so that a view never parts them.
-            place = turn.called_at if isinstance(event, ToolFinished) else seq
-            turn.called_at = place
-            self._view.add(place, message)
-        if isinstance(event, TurnFinished | TurnFailed | TurnCancelled):
-            self._settle(event, counts)
+            self._view.add(turn.called_at, message)
+
+    def _end(self, ended: Ended, at: datetime | None, counts: bool) -> None:
+        turn = self.turn
+        if turn is not None:
+            self._close_calls()
+            turn.calls = ()
+            turn.take(ended, at)
+        self.cancel = None
+        if not counts:
+            return
+        self.usage = add_usage((self.usage, ended.usage))
+        known = self.cost is not None and ended.cost is not None
+        self.cost = (self.cost or 0.0) + (ended.cost or 0.0) if known else None
 
     def _include(self, message_ids: Sequence[str]) -> None:
         """Messages that waited become part of the conversation."""
@@ -228,18 +244,26 @@ class Fold:
             answers = [results.get(call.id) or interrupted(call) for call in self.turn.calls]
             self._view.add(self.turn.called_at, Message.tool(*answers))
 
-    def _settle(self, ended: Ended, counts: bool) -> None:
-        self._close_calls()
-        if self.turn is not None:
-            self.turn.calls = ()
-        self.cancel = None
-        if not counts:
-            return
-        self.usage = add_usage((self.usage, ended.usage))
-        known = self.cost is not None and ended.cost is not None
-        self.cost = (self.cost or 0.0) + (ended.cost or 0.0) if known else None
-
     def _remember(self, message_id: str, seq: int) -> None:
         self.recent[message_id] = seq
         while len(self.recent) > _RECENT:
             del self.recent[next(iter(self.recent))]
+
+
+_Handler: TypeAlias = Callable[[Fold, Any, datetime | None, bool], None]
+
+_HANDLERS: dict[type, _Handler] = {
+    MessageReceived: Fold._receive,  # pyright: ignore[reportPrivateUsage] - the table is the fold's own
+    Claimed: Fold._claim,  # pyright: ignore[reportPrivateUsage]
+    Released: Fold._release,  # pyright: ignore[reportPrivateUsage]
+    TurnStarted: Fold._start,  # pyright: ignore[reportPrivateUsage]
+    ModelStarted: Fold._ask,  # pyright: ignore[reportPrivateUsage]
+    MessageCompleted: Fold._complete,  # pyright: ignore[reportPrivateUsage]
+    ToolFinished: Fold._finish_call,  # pyright: ignore[reportPrivateUsage]
+    CancelRequested: Fold._want_cancel,  # pyright: ignore[reportPrivateUsage]
+    Compacted: Fold._compact,  # pyright: ignore[reportPrivateUsage]
+    TurnFinished: Fold._end,  # pyright: ignore[reportPrivateUsage]
+    TurnFailed: Fold._end,  # pyright: ignore[reportPrivateUsage]
+    TurnCancelled: Fold._end,  # pyright: ignore[reportPrivateUsage]
+}
+"""By its class: a chain of questions would be asked of every event of a long log."""

@@ -23,26 +23,25 @@ class Interrupt:
     `is_set` when it comes back.
     """
 
-    __slots__ = ("_fired", "_task", "is_set")
-
-    def __init__(self) -> None:
-        self.is_set = False
-        self._task: asyncio.Task[object] | None = None
-        self._fired: asyncio.Task[object] | None = None
+    is_set: bool = False
+    task: asyncio.Task[object] | None = None
+    """The task that waits now; set by hand where each call would count."""
+    fired: asyncio.Task[object] | None = None
+    """The task that was cancelled from here, until it has noticed."""
 
     def set(self) -> None:
         """End the wait that is under way, and all that follow."""
         self.is_set = True
-        if self._task is not None and self._fired is None:
-            self._fired = self._task
-            self._task.cancel()
+        if self.task is not None and self.fired is None:
+            self.fired = self.task
+            self.task.cancel()
 
     def clear(self) -> None:
         self.is_set = False
 
     async def wait(self, work: Awaitable[_T]) -> _T:
         """What the work gives; `Interrupted` when it was ended."""
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
         try:
             return await work
         except asyncio.CancelledError:
@@ -52,16 +51,12 @@ class Interrupt:
         finally:
             self.leave()
 
-    def enter(self) -> None:
-        """A wait begins. By hand, for a loop in which each call would count."""
-        self._task = asyncio.current_task()
-
     def leave(self) -> None:
-        """It is over. A cancel that came too late to end it is taken back."""
-        self._task = None
-        if self._fired is not None:
-            self._fired.uncancel()
-            self._fired = None
+        """The wait is over. A cancel that came too late to end it is taken back."""
+        self.task = None
+        if self.fired is not None:
+            self.fired.uncancel()
+            self.fired = None
 
     def translate(self) -> None:
         """In the handler of a cancellation: raise `Interrupted` in its place when it is ours."""
@@ -70,5 +65,5 @@ class Interrupt:
 
     def is_ours(self) -> bool:
         """Whether the cancellation that was just caught is only the one that was set here."""
-        fired, self._fired = self._fired, None
+        fired, self.fired = self.fired, None
         return fired is not None and fired.uncancel() == 0

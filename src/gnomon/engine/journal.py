@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from datetime import datetime
+from typing import Protocol, cast
 
+from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.fold import Fold
 from gnomon.types.events import LedgerEntry, ToolFinished
 from gnomon.types.messages import Message
@@ -25,6 +27,10 @@ class Journal(Protocol):
         """Add the entries as one, after that place. `False`: others were first, and are in the fold."""
         ...
 
+    def note(self, facts: Sequence[LedgerEntry]) -> None:
+        """What came about and is to be written next: a journal that nobody else sees knows it at once."""
+        ...
+
     async def check_free(self, owner: str, *, take_over: bool = False) -> None:
         """`Conflict` while another that is alive has the session."""
         ...
@@ -43,19 +49,31 @@ class Scratch:
 
     is_shared = False
 
-    def __init__(self, session_id: str, messages: Iterable[Message] = ()) -> None:
+    def __init__(
+        self, session_id: str, messages: Iterable[Message] = (), clock: Clock | None = None
+    ) -> None:
         self.session_id = session_id
         self.fold = Fold(messages=messages)
+        self._clock = clock or SystemClock()
         self.proved_at = 0.0
         self._full: dict[str, str] = {}
+        self._noted = 0
+
+    def note(self, facts: Sequence[LedgerEntry]) -> None:
+        self._noted += len(facts)
+        self._take(facts, None)
 
     async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
-        fold = self.fold
-        for entry in entries:
-            fold.take(fold.seq + 1, entry)
-            if isinstance(entry, ToolFinished) and entry.full:
-                self._full[entry.result.call_id] = entry.full
+        self._take(entries[self._noted :], utc_now())
+        self._noted = 0
         return True
+
+    def _take(self, entries: Sequence[LedgerEntry]) -> None:
+        fold, now = self.fold, self._clock.now()
+        for entry in entries:
+            fold.take(fold.seq + 1, entry, now)
+            if entry.__class__ is ToolFinished and (finished := cast(ToolFinished, entry)).full:
+                self._full[finished.result.call_id] = finished.full
 
     async def check_free(self, owner: str, *, take_over: bool = False) -> None:
         """It is nobody else's."""

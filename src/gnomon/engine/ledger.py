@@ -204,6 +204,9 @@ class Ledger:
             self.proved_at = self._clock.monotonic()
             return True
 
+    def note(self, facts: Sequence[LedgerEntry]) -> None:
+        """Nothing is known before it is written: others may write in between."""
+
     async def try_receive(self, entries: Sequence[LedgerEntry], after: int) -> bool:
         """The same for what comes from outside, which needs no claim."""
         async with self._writing:

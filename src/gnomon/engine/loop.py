@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import Protocol
+from typing import Protocol, cast
 
 from gnomon.contracts.tool import ToolContext
-from gnomon.engine.budget import Meter
 from gnomon.engine.calls import Batch, Calls
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
@@ -69,6 +68,15 @@ class Loop:
     that it alone runs it raises the error. What is yielded has been recorded before, but for deltas.
     """
 
+    _epoch: int | None = None
+    _state: TurnState | None = None
+    _begun: frozenset[str] = frozenset()
+    """The calls that had begun when their runner was lost."""
+    _batch: Batch = Batch((), (), "run")
+    _system: str | None = None
+    _told: str = ""
+    _made_calls: Calls | None = None
+
     def __init__(
         self,
         agent: Definition,
@@ -89,22 +97,15 @@ class Loop:
         self._clock = clock
         self._channel = channel
         self._facts: list[LedgerEntry] = list(opening)
+        journal.note(opening)
         self._take_over = take_over
         self._raises = turns is not None
         self._cancels = turns is not None
         """Whether a reader that leaves ends the turn; a runner that is stopped only lets go of it."""
         self._attendant = attendant
-        self._epoch: int | None = None
-        self._state: TurnState | None = None
-        self._begun: frozenset[str] = frozenset()
-        """The calls that had begun when their runner was lost."""
-        self._batch = Batch((), (), "run")
         self._books = agent.accounts.open(agent.model)
-        self._system: str | None = None
-        self._told = ""
         self.interrupt = Interrupt()
-        self.planner = Planner(agent, turns=turns, turn_id=turn_id)
-        self._made_calls: Calls | None = None
+        self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id)
 
     @property
     def _calls(self) -> Calls:
@@ -133,7 +134,7 @@ class Loop:
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         """Everything that happens, until there is nothing to do or a person has to act."""
-        interrupt, channel = self.interrupt, self._channel
+        interrupt, channel, current_task = self.interrupt, self._channel, asyncio.current_task
         try:
             if self._attendant is not None:
                 await self._attendant.opened()
@@ -147,13 +148,13 @@ class Loop:
                     attempt, request = self._begun_attempt(), None
                     try:
                         request = self._known_request() or await interrupt.wait(self._request())
-                        for event in self._restarted():
-                            yield event
+                        if self.planner.is_again:
+                            yield self._restarted()
                         answer = self._agent.provider.stream(request)
                         put, next_event = channel.put, answer.__anext__
                         try:
                             while True:
-                                interrupt.enter()
+                                interrupt.task = current_task()
                                 try:
                                     event = await next_event()
                                 except StopAsyncIteration:
@@ -162,7 +163,9 @@ class Loop:
                                     interrupt.translate()
                                     raise
                                 finally:
-                                    interrupt.leave()
+                                    interrupt.task = None
+                                    if interrupt.fired is not None:
+                                        interrupt.leave()
                                 if event.__class__ is not Done:
                                     put(event)
                                     yield event
@@ -235,7 +238,7 @@ class Loop:
         """Our claim, which goes on with the turn that is open; it holds once it is written."""
         fold = self._journal.fold
         await self._journal.check_free(self._owner, take_over=self._take_over)
-        self.planner.begin(fold.epoch + 1, Meter(self._agent.budget, self._clock))
+        self.planner.begin(fold.epoch + 1)
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
         self._begun = frozenset(fold.intents)
         return Claimed(self._owner, fold.epoch + 1) if self._journal.is_shared else None
@@ -251,16 +254,19 @@ class Loop:
         """What is written is known. The facts were known when they came about."""
         self._epoch = self.planner.epoch
         for entry in entries[len(self._facts) :]:
-            if isinstance(entry, TurnStarted):
-                self._begin(entry)
-            elif self._state is not None:
+            if entry.__class__ is TurnStarted:
+                self._begin(cast(TurnStarted, entry))
+            elif self._state is not None and self._journal.is_shared:
                 self._state.take(entry)
         self._facts = []
+        if not self._journal.is_shared:
+            self._state = self._journal.fold.turn
 
     def _begin(self, started: TurnStarted) -> None:
-        self._state = TurnState(started, self._clock.now())
-        self.interrupt.clear()
-        self.planner.began(Meter(self._agent.budget, self._clock))
+        if self._journal.is_shared:
+            self._state = TurnState(started)
+        self.interrupt.is_set = False
+        self.planner.began()
 
     def _visible(self, entries: list[LedgerEntry]) -> list[LedgerEntry]:
         """An error is raised where there is somebody to raise it to, and not told twice."""
@@ -271,9 +277,12 @@ class Loop:
     def _know(self, *facts: LedgerEntry) -> None:
         """What came about, and is to be written with the next step."""
         assert self._state is not None
+        self._facts += facts
+        if not self._journal.is_shared:
+            self._journal.note(facts)  # its state is ours: nobody else can write in between
+            return
         for fact in facts:
             self._state.take(fact)
-        self._facts += facts
 
     # --- asking
 
@@ -284,13 +293,11 @@ class Loop:
         asking = state.asking
         return self._channel.begin(state.id, asking.message_id, asking.attempt, self._journal.fold.seq)
 
-    def _restarted(self) -> Sequence[AttemptDiscarded]:
+    def _restarted(self) -> AttemptDiscarded:
         """What a reader is told whose message starts anew."""
-        if not self.planner.is_again:
-            return ()
         discarded = AttemptDiscarded("the runner was lost before the answer was whole")
         self._channel.put(discarded)
-        return (discarded,)
+        return discarded
 
     def _heard(self, request: Request, response: Response) -> None:
         assert self._state is not None

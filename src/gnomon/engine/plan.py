@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from gnomon.engine.answer import OUTPUT_TOOL
 from gnomon.engine.budget import Meter
+from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.fold import Fold
 from gnomon.engine.ids import new_id
@@ -44,6 +45,9 @@ class Step(NamedTuple):
     action: Literal["ask", "call", "again", "end", "wait"]
 
 
+_END = Step((), "end")
+
+
 class Planner:
     """The decisions of one runner, turn after turn."""
 
@@ -56,17 +60,20 @@ class Planner:
     is_again: bool = False
     """Whether the model is asked for a message that it was asked for before."""
     _attempts: int = 0
-    _meter: Meter | None = None
 
-    def __init__(self, agent: Definition, *, turns: int | None, turn_id: str | None = None) -> None:
+    def __init__(
+        self, agent: Definition, clock: Clock, *, turns: int | None, turn_id: str | None = None
+    ) -> None:
         self._agent = agent
+        self._meter = Meter(agent.budget, clock)
         self._turns = turns
         self._turn_id = turn_id
         """How many turns may still begin; `None` is any number."""
 
-    def begin(self, epoch: int, meter: Meter) -> None:
+    def begin(self, epoch: int) -> None:
         """A runner has claimed the session, or is about to."""
-        self.epoch, self._meter = epoch, meter
+        self.epoch = epoch
+        self._meter.start()
 
     def stop_after_this(self) -> None:
         """No more turns begin."""
@@ -79,7 +86,7 @@ class Planner:
         ending = self._ending(fold, turn)
         if ending is not None:
             return self._ended(fold, ending)
-        return Step((), "end") if self.is_leaving else self._within(fold, turn)
+        return _END if self.is_leaving else self._within(fold, turn)
 
     def _ended(self, fold: Fold, ending: Sequence[LedgerEntry]) -> Step:
         after = self._between(fold, ())
@@ -88,9 +95,8 @@ class Planner:
     # --- between turns
 
     def _between(self, fold: Fold, facts: Sequence[LedgerEntry], *, is_cancelled: bool = False) -> Step:
-        inputs = self._inputs(fold, facts)
-        if not inputs or self._turns == 0 or self.is_leaving:
-            return Step((), "end")
+        if self._turns == 0 or self.is_leaving or not (inputs := self._inputs(fold, facts)):
+            return _END
         agent = self._agent
         turn_id = self._turn_id or new_id("turn")
         started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=inputs)
@@ -108,9 +114,10 @@ class Planner:
                 break
         return tuple(inputs)
 
-    def began(self, meter: Meter) -> None:
+    def began(self) -> None:
         """A turn has begun."""
-        self._meter, self._turn_id = meter, None
+        self._meter.start()
+        self._turn_id = None
         self.failure, self.is_cancelled, self.reason = None, False, ""
         if self._turns is not None:
             self._turns -= 1
@@ -139,7 +146,7 @@ class Planner:
     def _finished(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
         """A turn is over when its message calls no tool, or a limit is reached; a label decides nothing."""
         assert turn.completed is not None
-        limit = self._meter.reached(turn) if self._meter is not None else None
+        limit = self._meter.reached(turn)
         stop: TurnStop | None = limit
         if not turn.calls or _has_output(turn):
             stop = turn.completed.response.stop_reason
@@ -235,6 +242,8 @@ def has_work(fold: Fold, agent: Definition) -> bool:
 
 
 def _steers(fold: Fold) -> tuple[str, ...]:
+    if not fold.waiting:
+        return ()
     return tuple(message_id for message_id, waiting in fold.waiting.items() if waiting.received.steer)
 
 

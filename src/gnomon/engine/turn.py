@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import cast
 
 import msgspec
 
@@ -48,7 +49,23 @@ class TurnMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TurnState:
     """The latest turn of a session. Whoever runs it and whoever reads it take in the same events."""
 
+    completed: MessageCompleted | None = None
+    asking: ModelStarted | None = None
+    """The call of the model that has not been answered."""
+    ended: Ended | None = None
+    ended_at: datetime | None = None
+    is_paused: bool = False
+    rounds: int = 0
+    repairs: int = 0
+    """How often the model was told that its output does not fit."""
+    usage: Usage = Usage()
+    cost: Decimal | None = Decimal(0)
+    calls: tuple[ToolCall, ...] = ()
+    called_at: int = 0
+    """Where the message with the calls stands."""
+
     def __init__(self, started: TurnStarted, at: datetime | None = None, seq: int = 0) -> None:
+        self.id = started.turn_id
         self.started = started
         self.seq = seq
         """Where it stands in the ledger."""
@@ -56,38 +73,24 @@ class TurnState:
         self.agent_hash = started.agent_hash
         self.messages: list[Message] = []
         """What it added to the conversation, the user's message first."""
-        self.rounds = 0
-        self.usage = Usage()
-        self.cost: Decimal | None = Decimal(0)
-        self.repairs = 0
-        """How often the model was told that its output does not fit."""
-        self.asking: ModelStarted | None = None
-        """The call of the model that has not been answered."""
-        self.completed: MessageCompleted | None = None
-        self.calls: tuple[ToolCall, ...] = ()
-        self.called_at = 0
-        """Where the message with the calls stands."""
         self.results: dict[str, ToolResult] = {}
         self.intents: dict[str, str] = {}
         self.questions: dict[str, QuestionAsked] = {}
         self.answers: dict[str, QuestionAnswered] = {}
-        self.is_paused = False
-        self.ended: Ended | None = None
-        self.ended_at: datetime | None = None
-
-    @property
-    def id(self) -> str:
-        return self.started.turn_id
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last message that have no result yet, in their order."""
+        if not self.calls:
+            return ()
         results = self.results
         return tuple(call for call in self.calls if call.id not in results)
 
     @property
     def open_questions(self) -> tuple[QuestionAsked, ...]:
         """What a person has yet to answer."""
+        if not self.questions:
+            return ()
         return tuple(
             asked
             for call_id, asked in self.questions.items()
@@ -96,16 +99,21 @@ class TurnState:
 
     def take(self, entry: Event, at: datetime | None = None, *, counts: bool = True) -> Message | None:
         """The next event; the message that it completes, if it does. `counts` is off for what is counted."""
-        if isinstance(entry, MessageCompleted):
-            return self._complete(entry, counts)
-        if isinstance(entry, ToolFinished):
-            return self._answer(entry.result)
-        if isinstance(entry, ModelStarted):
-            self.asking = entry
-            self.repairs += sum(message_id.startswith(REPAIR) for message_id in entry.inputs)
+        kind = entry.__class__
+        if kind is MessageCompleted:
+            return self._complete(cast(MessageCompleted, entry), counts)
+        if kind is ToolFinished:
+            return self._answer(cast(ToolFinished, entry).result)
+        if kind is ModelStarted:
+            self._ask(cast(ModelStarted, entry))
         else:
             self._note(entry, at)
         return None
+
+    def _ask(self, started: ModelStarted) -> None:
+        self.asking = started
+        if started.inputs:
+            self.repairs += sum(message_id.startswith(REPAIR) for message_id in started.inputs)
 
     def _note(self, entry: Event, at: datetime | None) -> None:
         match entry:

@@ -25,7 +25,7 @@ from gnomon.types.events import (
     Released,
     TurnResumed,
 )
-from gnomon.types.messages import Content, Message, Part, as_parts
+from gnomon.types.messages import Content, Message, Part, Text, as_parts
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
@@ -281,8 +281,10 @@ def as_message(given: object) -> Message:
     """What is sent, as one message of the user's."""
     if isinstance(given, Message):
         return given
-    if isinstance(given, str | Part):
-        return Message("user", as_parts((given,)))
+    if isinstance(given, str):
+        return Message("user", (Text(given),))
+    if isinstance(given, Part):
+        return Message("user", (given,))
     if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
         return Message("user", as_parts(cast("Sequence[Content]", given)))
     raise TypeError(f"a prompt is text, parts or a Message, not {type(given).__name__}")

@@ -178,10 +178,7 @@ class Stage:
     async def state(self, session: Session, wanted: SessionState) -> None:
         """Wait until the session says that it is in that state."""
         what = f"status.state {wanted!r} of session {session.id!r}"
-        try:
-            await until(what, lambda: session.status.state == wanted)
-        except AssertionError:
-            expect(what, wanted, session.status.state)
+        await until(what, lambda: session.status.state == wanted)
 
     # --- another runtime
 

@@ -1,0 +1,158 @@
+"""What a command does to one session: go on with it, end its turn, begin another from it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import click
+import msgspec
+
+from gnomon import config
+from gnomon.cli.ask import Question, going_on, show_turn
+from gnomon.cli.asking import Nothing, went_on
+from gnomon.cli.finding import by_id, in_store, opened, short
+from gnomon.cli.keeping import Place, place
+from gnomon.cli.kept import Kept
+from gnomon.cli.problems import report
+from gnomon.cli.render import Renderer
+from gnomon.cli.runner import CommandAgent
+from gnomon.cli.screen import Screen
+from gnomon.errors import ConfigError, InvalidInput, NotFound, StorageError
+from gnomon.types.records import SessionRecord
+from gnomon.types.steps import CancelMode, Turn
+
+__all__ = ["Resumption", "cancelled", "forked", "resumed"]
+
+_T = TypeVar("_T")
+_AGAIN_S = 0.25
+
+
+class Resumption(msgspec.Struct, frozen=True, kw_only=True):
+    """How to go on with what is open."""
+
+    answer: str | None = None
+    run_again: bool = False
+    call_id: str | None = None
+    take_over: bool = False
+    store: str | None = None
+
+
+# --- going on -----------------------------------------------------------------------
+
+
+def resumed(question: Question, act: Resumption) -> int:
+    """Show the rest of the open turn; the exit code."""
+
+    def work(question: Question, loaded: config.Config, show: Renderer, screen: Screen) -> Turn:
+        return _resumed(question, act, loaded, show)
+
+    try:
+        return show_turn(question, work)
+    except Nothing:
+        return 0
+
+
+def _resumed(question: Question, act: Resumption, loaded: config.Config, show: Renderer) -> Turn:
+    if act.answer is not None and act.run_again:
+        raise InvalidInput("--answer and --run-again were both given", hint="give one of them")
+    if act.call_id is not None and act.answer is None and not act.run_again:
+        raise InvalidInput("--call says which call is answered", hint="give --answer TEXT or --run-again too")
+    where = Place(url=act.store) if act.store is not None else place(loaded, os.environ)
+    row = _row(where, question.session or "")
+    assert where is not None
+    agent = going_on(question, loaded, row, where)
+    turn = asyncio.run(
+        went_on(
+            agent,
+            row.id,
+            show,
+            answer=act.answer,
+            call_id=act.call_id,
+            run_again=act.run_again,
+            take_over=act.take_over,
+        )
+    )
+    show.finish(turn, agent.provider)
+    return turn
+
+
+def _row(where: Place | None, typed: str) -> SessionRecord:
+    if where is None:
+        raise ConfigError("there is no home folder to keep sessions in", hint="set HOME or GNOMON_STORE")
+    _check_there(where, typed)
+    return in_store(where, lambda store: by_id(store, typed))
+
+
+def _check_there(where: Place, typed: str) -> None:
+    if not where.is_there:
+        raise NotFound(f"there is no session {typed!r}", hint="gnomon sessions lists them")
+
+
+# --- ending, branching off ----------------------------------------------------------
+
+
+def _on_session(where: Place, typed: str, work: Callable[[CommandAgent, SessionRecord], Awaitable[_T]]) -> _T:
+    """What the work gives that is done to a session of whatever agent: no model is asked for it."""
+    _check_there(where, typed)
+
+    async def run() -> _T:
+        async with opened(where) as store:
+            row = await by_id(store, typed)
+            async with CommandAgent("demo", name=row.agent_id or "agent", storage=store) as agent:
+                agent.kept = Kept.of(row.metadata)
+                return await work(agent, row)
+
+    return asyncio.run(run())
+
+
+def cancelled(where: Place, typed: str, mode: CancelMode, *, as_json: bool) -> int:
+    """End the open turn; the exit code."""
+
+    async def work(agent: CommandAgent, row: SessionRecord) -> tuple[str, bool]:
+        fold = (await agent.ledger(row.id)).fold
+        is_open = fold.open_turn is not None or bool(fold.waiting)
+        if is_open:
+            await _cancel(agent, row.id, mode)
+        return row.id, is_open
+
+    session_id, was_open = _on_session(where, typed, work)
+    if as_json:
+        click.echo(msgspec.json.encode({"session_id": session_id, "cancelled": was_open}).decode())
+    else:
+        what = "its turn is cancelled" if was_open else "nothing is open in it"
+        report(f"session {short(session_id)}: {what}", kind="")
+    return 0
+
+
+async def _cancel(agent: CommandAgent, session_id: str, mode: CancelMode) -> None:
+    """Where nobody runs the session, the end is written here."""
+    work = asyncio.ensure_future(_end_if_free(agent, session_id))
+    try:
+        await agent.session(session_id).cancel(mode, reason="gnomon cancel")
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError, StorageError):
+            await work
+
+
+async def _end_if_free(agent: CommandAgent, session_id: str) -> None:
+    while True:
+        fold = (await agent.ledger(session_id)).fold
+        if fold.cancel is not None:
+            await agent.run_turn(session_id, turns=1 if fold.open_turn is None else 0)
+        await asyncio.sleep(_AGAIN_S)
+
+
+def forked(where: Place, typed: str, at: int | None, *, as_json: bool) -> int:
+    """Begin another session from one; the exit code."""
+
+    async def work(agent: CommandAgent, row: SessionRecord) -> str:
+        return (await agent.session(row.id).fork(at)).id
+
+    made = _on_session(where, typed, work)
+    click.echo(msgspec.json.encode({"session_id": made}).decode() if as_json else made)
+    return 0

@@ -1,0 +1,201 @@
+"""What may be typed to see sessions and to act on one. Only click is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from gnomon.cli.command import CONTEXT, Command
+
+__all__ = ["cancel", "events", "fork", "resume", "sessions"]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+_DEBUG = click.option("--debug", is_flag=True, expose_value=False, hidden=True)
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+_PROJECT = click.option("--no-project", is_flag=True, help="Do not read this folder's .gnomon/config.toml.")
+_STORE = click.option("--store", metavar="URL", help="Look into this store, not the usual one.")
+_JSON = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", help="text or one JSON object."
+)
+_ID = click.argument("session_id", metavar="ID")
+
+
+def _common(command: _F) -> _F:
+    return _STORE(_PROJECT(_QUIET(_DEBUG(command))))
+
+
+def _command(name: str, *examples: str) -> Callable[[Callable[..., int]], click.Command]:
+    return click.command(name, cls=Command, context_settings=CONTEXT, epilog="\n".join(examples))
+
+
+@_command("sessions", "gnomon sessions", "gnomon sessions --limit 100 --output json")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, help="How many; 20 if not said."
+)
+@click.option("--after", metavar="PLACE", help="Go on after a page, from the `next` of its JSON.")
+@_JSON
+@_common
+def sessions(
+    limit: int, after: str | None, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """List what was run, the newest first: id, age, state and first words.
+
+    The beginning of an id is enough wherever an ID is asked for.
+    """
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.session_list import listed
+    from gnomon.cli.stores import told
+
+    as_json = output == "json"
+    return told(
+        lambda: listed(
+            place_named(store, use_project=not no_project), limit, after, as_json=as_json, quiet=quiet
+        ),
+        as_json=as_json,
+    )
+
+
+@_command("events", "gnomon events ses_019a", "gnomon events -f ses_019a --output stream-json")
+@_ID
+@click.option("--after", metavar="N", type=click.IntRange(0), default=0, help="Only what stands after N.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, and show it as it is said.")
+@click.option(
+    "--output",
+    metavar="FORM",
+    type=click.Choice(["text", "json", "stream-json"]),
+    default="text",
+    help="text, json (one object) or stream-json (an event a line).",
+)
+@_common
+def events(
+    session_id: str,
+    after: int,
+    follow: bool,
+    output: str,
+    store: str | None,
+    no_project: bool,
+    quiet: bool,
+) -> int:
+    """Show what happened in session ID, one event a line.
+
+    With -f also what happens, in whichever process it is run; Ctrl-C ends that.
+    """
+    from gnomon.cli.event_log import shown
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.stores import told
+
+    if follow and output == "json":
+        raise click.UsageError(
+            "--follow has no end, so it cannot be one JSON object (use --output stream-json)"
+        )
+    return told(
+        lambda: shown(
+            place_named(store, use_project=not no_project), session_id, after, output, follow=follow
+        ),
+        as_json=output != "text",
+    )
+
+
+@_command(
+    "resume",
+    "gnomon resume ses_019a",
+    'gnomon resume ses_019a --answer "yes, refund it"',
+    "gnomon resume ses_019a --run-again",
+)
+@_ID
+@click.option("--answer", metavar="TEXT", help="Answer the question that a tool asked.")
+@click.option("--run-again", is_flag=True, help="Run the call again whose outcome is unknown.")
+@click.option("--call", "call_id", metavar="ID", help="Which call that is for, where several wait.")
+@click.option("--take-over", is_flag=True, help="Also from a process that seems to run it.")
+@click.option("-m", "--model", metavar="NAME", help="Go on with another model.")
+@click.option(
+    "--output",
+    metavar="FORM",
+    type=click.Choice(["text", "json", "stream-json"]),
+    help="text, json (one object) or stream-json (an event a line).",
+)
+@_common
+def resume(
+    session_id: str,
+    answer: str | None,
+    run_again: bool,
+    call_id: str | None,
+    take_over: bool,
+    model: str | None,
+    output: str | None,
+    store: str | None,
+    no_project: bool,
+    quiet: bool,
+) -> int:
+    """Go on with what is open in session ID: after a crash, or a question.
+
+    To say something new: gnomon -r ID PROMPT.
+    """
+    from msgspec import convert
+
+    from gnomon.cli.ask import Question
+    from gnomon.cli.session_acts import Resumption, resumed
+
+    typed = {
+        "session": session_id,
+        "model": model,
+        "output": output,
+        "no_project": no_project,
+        "quiet": quiet,
+    }
+    act = Resumption(answer=answer, run_again=run_again, call_id=call_id, take_over=take_over, store=store)
+    return resumed(convert(typed, Question), act)
+
+
+@_command("cancel", "gnomon cancel ses_019a", "gnomon cancel ses_019a --after-step")
+@_ID
+@click.option("--after-step", is_flag=True, help="When the step under way is done, not at once.")
+@_JSON
+@_common
+def cancel(
+    session_id: str, after_step: bool, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """End the turn that is open in session ID, in whichever process it is run.
+
+    The session stays, and takes the next prompt.
+    """
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.session_acts import cancelled
+    from gnomon.cli.stores import told
+
+    as_json = output == "json"
+    return told(
+        lambda: cancelled(
+            place_named(store, use_project=not no_project),
+            session_id,
+            "after_step" if after_step else "now",
+            as_json=as_json,
+        ),
+        as_json=as_json,
+    )
+
+
+@_command("fork", "gnomon fork ses_019a", "gnomon fork ses_019a --at 12")
+@_ID
+@click.option("--at", "at", metavar="N", type=click.IntRange(1), help="Up to event N, not to the end.")
+@_JSON
+@_common
+def fork(
+    session_id: str, at: int | None, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """Begin a new session with the same events as session ID; its id is printed.
+
+    gnomon events ID shows the numbers.
+    """
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.session_acts import forked
+    from gnomon.cli.stores import told
+
+    as_json = output == "json"
+    return told(
+        lambda: forked(place_named(store, use_project=not no_project), session_id, at, as_json=as_json),
+        as_json=as_json,
+    )
