@@ -163,6 +163,10 @@ class Terminal:
     async def log(self, _: int) -> list[str]:
         return self._log.lines
 
+    async def running(self, _: int) -> int:
+        """How many sessions are run here."""
+        return len(self._agent._live().loops)
+
     async def tasks(self, _: int) -> int:
         return len(asyncio.all_tasks())
 

@@ -65,8 +65,10 @@ def ask(question: Question) -> int:
     return show_turn(question, _asked)
 
 
-def show_turn(question: Question, work: Callable[[Question, config.Config, Renderer, Screen], Turn]) -> int:
-    """Do what ends with a turn to show; whoever asked for JSON is told of failures in it."""
+def show_turn(
+    question: Question, work: Callable[[Question, config.Config, Renderer, Screen], Turn | None]
+) -> int:
+    """Do what ends with a turn, if any; whoever asked for JSON is told of failures in it. The exit code."""
     screen = Screen(quiet=question.quiet)
     show = renderer(question.output or "text", screen)
     try:
@@ -77,7 +79,7 @@ def show_turn(question: Question, work: Callable[[Question, config.Config, Rende
         with suppress(OSError):  # the output itself may be what failed
             show.fail(error)
         raise
-    return _verdict(turn)
+    return _verdict(turn) if turn is not None else 0
 
 
 def flags(question: Question) -> dict[str, object]:

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from gnomon.types.messages import Content
     from gnomon.types.steps import Turn
 
-__all__ = ["Nothing", "asked_in", "went_on"]
-
-
-class Nothing(Exception):
-    """There is nothing open in the session."""
+__all__ = ["asked_in", "went_on"]
 
 
 async def asked_in(
@@ -72,8 +68,8 @@ async def went_on(
     call_id: str | None,
     run_again: bool,
     take_over: bool,
-) -> Turn:
-    """Go on with what is open in the session, and show it from here."""
+) -> Turn | None:
+    """Go on with what is open in the session, and show it from here; `None` when nothing is."""
     async with agent:
         session = agent.session(session_id)
         ledger = await agent.ledger(session_id)
@@ -81,7 +77,7 @@ async def went_on(
             await session.answer(answer or (), call_id=call_id, run_again=run_again)
         turn = ledger.fold.open_turn
         if turn is None and not ledger.fold.waiting:
-            raise Nothing
+            return None
         if turn is not None and turn.open_questions:
             raise unfinished(turn, session_id)
         if not take_over:

@@ -13,6 +13,7 @@ from gnomon import config, registry
 from gnomon._trust import parse_toml, read_file
 from gnomon.cli import probes
 from gnomon.cli.choice import chosen, settings_for
+from gnomon.cli.keeping import place
 from gnomon.cli.problems import clean
 from gnomon.cli.servers import Server, servers
 from gnomon.errors import GnomonError
@@ -45,7 +46,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 class NamedStore(msgspec.Struct, frozen=True):
-    """The store that `gnomon db` would look after, without a password, and who named it."""
+    """The store that runs are kept in, without a password, and who named it."""
 
     where: str
     because: str
@@ -103,8 +104,11 @@ def _store(*, use_project: bool) -> NamedStore | None:
 
     try:
         loaded = config.load(use_project=use_project)
-        url = loaded.config.store
-        return NamedStore(shown(url), f"named by {loaded.sources['store']}") if url is not None else None
+        found = place(loaded.config, os.environ)
+        if found is None:
+            return None
+        because = "where runs are kept" if found.file else f"named by {loaded.sources['store']}"
+        return NamedStore(shown(found.url), because)
     except GnomonError as error:
         return NamedStore("not known", clean(str(error)))
 
@@ -254,7 +258,7 @@ def _store_lines(store: NamedStore | None) -> Generator[_Line, None, None]:
     if store is not None:
         yield "store", f"{store.where}, {store.because}"
     else:
-        yield "store", "none named (GNOMON_STORE=sqlite:///gnomon.db; see: gnomon db --help)"
+        yield "store", "none, so that runs are not kept (set HOME, or GNOMON_STORE=sqlite:///gnomon.db)"
 
 
 def _driver_line(driver: probes.Driver) -> _Line:

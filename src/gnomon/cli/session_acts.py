@@ -13,7 +13,7 @@ import msgspec
 
 from gnomon import config
 from gnomon.cli.ask import Question, going_on, show_turn
-from gnomon.cli.asking import Nothing, went_on
+from gnomon.cli.asking import went_on
 from gnomon.cli.finding import by_id, in_store, opened, short
 from gnomon.cli.keeping import Place, place
 from gnomon.cli.kept import Kept
@@ -47,16 +47,13 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
 def resumed(question: Question, act: Resumption) -> int:
     """Show the rest of the open turn; the exit code."""
 
-    def work(question: Question, loaded: config.Config, show: Renderer, screen: Screen) -> Turn:
+    def work(question: Question, loaded: config.Config, show: Renderer, screen: Screen) -> Turn | None:
         return _resumed(question, act, loaded, show)
 
-    try:
-        return show_turn(question, work)
-    except Nothing:
-        return 0
+    return show_turn(question, work)
 
 
-def _resumed(question: Question, act: Resumption, loaded: config.Config, show: Renderer) -> Turn:
+def _resumed(question: Question, act: Resumption, loaded: config.Config, show: Renderer) -> Turn | None:
     if act.answer is not None and act.run_again:
         raise InvalidInput("--answer and --run-again were both given", hint="give one of them")
     if act.call_id is not None and act.answer is None and not act.run_again:
@@ -76,8 +73,18 @@ def _resumed(question: Question, act: Resumption, loaded: config.Config, show: R
             take_over=act.take_over,
         )
     )
-    show.finish(turn, agent.provider)
+    if turn is None:
+        _say_nothing_open(row.id, as_json=loaded.output in ("json", "stream-json"))
+    else:
+        show.finish(turn, agent.provider)
     return turn
+
+
+def _say_nothing_open(session_id: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"session_id": session_id, "state": "idle"}).decode())
+    else:
+        report(f"session {short(session_id)}: nothing is open in it", kind="")
 
 
 def _row(where: Place | None, typed: str) -> SessionRecord:

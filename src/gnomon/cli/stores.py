@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from gnomon import config, registry
+from gnomon.cli.keeping import place
 from gnomon.cli.meter import Meter
 from gnomon.cli.problems import clean
 from gnomon.contracts.storage import Storage, SupportsStatus, SupportsTenants
@@ -22,13 +24,15 @@ _T = TypeVar("_T")
 
 
 def chosen(given: str | None, command: str, *, use_project: bool) -> str:
-    """The URL that was typed, else the one of the environment or the config."""
-    url = given if given is not None else config.load(use_project=use_project).config.store
-    if url is None:
+    """The URL that was typed, else the one of the environment or the config, else of the user's own file."""
+    if given is not None:
+        return given
+    found = place(config.load(use_project=use_project).config, os.environ)
+    if found is None or not found.is_there:
         typed = command.replace("URL", "sqlite:///gnomon.db")
         hint = f"gnomon db {typed}; or set GNOMON_STORE, or `store` in the config"
         raise ConfigError("no store was named", hint=hint)
-    return url
+    return found.url
 
 
 @asynccontextmanager

@@ -64,12 +64,12 @@ class Scratch:
         self._take(facts, None)
 
     async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
-        self._take(entries[self._noted :], utc_now())
+        self._take(entries[self._noted :], self._clock.now())
         self._noted = 0
         return True
 
-    def _take(self, entries: Sequence[LedgerEntry]) -> None:
-        fold, now = self.fold, self._clock.now()
+    def _take(self, entries: Sequence[LedgerEntry], now: datetime | None) -> None:
+        fold = self.fold
         for entry in entries:
             fold.take(fold.seq + 1, entry, now)
             if entry.__class__ is ToolFinished and (finished := cast(ToolFinished, entry)).full:
