@@ -17,9 +17,10 @@ import msgspec
 from gnomon.errors import Damaged, InvalidInput
 from gnomon.types.codec import decode_event, encode_event
 from gnomon.types.events import Event
+from gnomon.types.messages import Message
 from gnomon.types.records import LedgerEvent
 
-__all__ = ["ASIDE_BYTES", "Packed", "blobs_named", "packed", "unpacked"]
+__all__ = ["ASIDE_BYTES", "PLAIN", "Packed", "blobs_named", "packed", "skimmed_message", "unpacked"]
 
 ASIDE_BYTES = 16_384
 """A text or media of more than this is kept once, by its hash."""
@@ -85,6 +86,29 @@ def unpacked(event: LedgerEvent, blobs: Mapping[str, bytes]) -> Event:
             raise _damaged(event, f"its blob {aside.digest[:12]}… is missing")
         _put_back(event, envelope.event, aside, blobs[aside.digest])
     return _decoded(event, msgspec.json.encode(envelope.event))
+
+
+class _Said(msgspec.Struct, frozen=True):
+    message: Message
+
+
+class _Skimmed(msgspec.Struct, frozen=True):
+    """Of a completed message, what a model is shown again."""
+
+    response: _Said
+
+
+_skim = msgspec.json.Decoder(_Skimmed).decode
+
+
+def skimmed_message(event: LedgerEvent) -> Message | None:
+    """The message in an event that completes one; `None` where only the whole way of reading can tell."""
+    if event.version != PLAIN or b'"unknown"' in event.payload:
+        return None
+    try:
+        return _skim(event.payload).response.message
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def _decoded(event: LedgerEvent, payload: bytes) -> Event:

@@ -103,7 +103,7 @@ class Terminal:
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        while (line := await self._process.stdout.readline()).endswith(b"\n"):  # else it was killed in its midst
             said = _said(line)
             if said.event:
                 self.events[said.number].append(said)
@@ -132,8 +132,10 @@ class Terminal:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     async def kill(self) -> None:
+        """It is gone, and all that it had said has been heard."""
         self._process.kill()
         await self._process.wait()
+        await self._listening
 
     async def quit(self) -> None:
         """It is told that there is nothing more, and ends by itself."""

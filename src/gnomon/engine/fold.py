@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from gnomon._payload import skimmed_message
 from gnomon.engine.history import interrupted
 from gnomon.engine.turn import Ended, TurnMark, TurnState
 from gnomon.engine.view import View
@@ -31,6 +32,7 @@ from gnomon.types.events import (
     TurnStarted,
 )
 from gnomon.types.messages import Message, Meta, ToolCall
+from gnomon.types.records import LedgerEvent
 from gnomon.types.requests import Usage, add_usage
 
 __all__ = ["Fold", "Snapshot", "Waiting"]
@@ -38,8 +40,8 @@ __all__ = ["Fold", "Snapshot", "Waiting"]
 _RECENT = 1_000
 """How many messages are remembered by their id, to know one that is sent again."""
 
-_VIEWED = frozenset({"claimed", "released"})
-"""What says nothing of the view, and so need not be read again where a snapshot covers it."""
+_SAID = frozenset({"message_received", "tool_finished", "compacted"})
+"""What makes the conversation, and so is read also where a snapshot covers it."""
 
 
 class Waiting(NamedTuple):
@@ -56,6 +58,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str | None = None
     epoch: int = 0
     turn: TurnMark | None = None
+    last_turn: int = 0
+    """Where the latest turn begins, open or ended."""
     waiting: dict[str, int] = {}
     recent: dict[str, int] = {}
     usage: Usage = Usage()
@@ -89,6 +93,8 @@ class Fold:
         if start.turn is not None and start.turn.seq < start.view_start:
             self.turn = TurnState.of(start.turn)
         self._known = seq if snapshot is not None else 0
+        self.settled = min(self._known, start.last_turn - 1) if snapshot is not None else 0
+        """Up to here nothing is open, and all is counted: what was said is all there is to know."""
         self._view = View(messages)
 
     @property
@@ -119,9 +125,28 @@ class Fold:
         """Whether that call of the last message is answered."""
         return self.turn is not None and call_id in self.turn.results
 
-    def needs(self, seq: int, kind: str) -> bool:
-        """Whether an event of that kind has to be read; one that a snapshot covers may not."""
-        return seq > self._known or kind not in _VIEWED
+    def skim(self, event: LedgerEvent) -> bool:
+        """Take in an event of a turn that is settled, where that can be done without reading it whole."""
+        kind = event.type
+        if kind == "message_completed":
+            return self._skim_message(event)
+        if kind == "turn_started":
+            if len(self.waiting) != 1:
+                return False
+            self._include(tuple(self.waiting))
+        elif kind in _SAID or (kind == "model_started" and b'"inputs"' in event.payload):
+            return False
+        self.seq = event.seq
+        return True
+
+    def _skim_message(self, event: LedgerEvent) -> bool:
+        """A message without calls, which is most of them, stands for itself."""
+        message = skimmed_message(event)
+        if message is None or message.tool_calls:
+            return False
+        self.seq = event.seq
+        self._view.add(event.seq, message)
+        return True
 
     def snapshot(self) -> Snapshot:
         turn = self.open_turn
@@ -130,6 +155,7 @@ class Fold:
             owner=self.owner,
             epoch=self.epoch,
             turn=turn.mark() if turn is not None else None,
+            last_turn=self.turn.seq if self.turn is not None else 0,
             waiting={message_id: waiting.seq for message_id, waiting in self.waiting.items()},
             recent=self.recent,
             usage=self.usage,
@@ -140,10 +166,6 @@ class Fold:
     def state(self) -> Meta:
         """The snapshot as a checkpoint keeps it."""
         return msgspec.to_builtins(self.snapshot())
-
-    def skip(self, seq: int) -> None:
-        """An event that need not be read."""
-        self.seq = seq
 
     def take(self, seq: int, event: Event, at: datetime | None = None) -> None:
         """The next event. Of those that the snapshot covers, only the conversation needs to know."""

@@ -49,9 +49,7 @@ class Scratch:
 
     is_shared = False
 
-    def __init__(
-        self, session_id: str, messages: Iterable[Message] = (), clock: Clock | None = None
-    ) -> None:
+    def __init__(self, session_id: str, messages: Iterable[Message] = (), clock: Clock | None = None) -> None:
         self.session_id = session_id
         self.fold = Fold(messages=messages)
         self._clock = clock or SystemClock()

@@ -8,8 +8,8 @@ write, and tries again at the new end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple, Self
 
@@ -77,6 +77,7 @@ class Ledger:
         self._clock = clock or SystemClock()
         self._claim: Claimed | None = None
         self._row: SessionRecord | None = None
+        self._followers: list[Callable[[Read], None]] = []
         self.proved_at = 0.0
         """When an append last showed that the session is ours, by the clock that only goes forward."""
         self._writing = asyncio.Lock()
@@ -130,13 +131,26 @@ class Ledger:
         new: list[Read] = []
         async with read_events(self._storage, self.session_id, after_seq=self.fold.seq) as events:
             async for event in events:
-                if not self.fold.needs(event.seq, event.type):
-                    self.fold.skip(event.seq)
+                if event.seq <= self.fold.settled and self.fold.skim(event):
                     continue
                 entry = await self._entry(event)
-                self.fold.take(event.seq, entry, event.created_at)
+                self._take(event.seq, entry, event.created_at)
                 new.append(Read(event.seq, entry, event.created_at))
         return new
+
+    def _take(self, seq: int, entry: Event, at: datetime) -> None:
+        self.fold.take(seq, entry, at)
+        for follower in self._followers:
+            follower(Read(seq, entry, at))
+
+    @contextmanager
+    def following(self, follower: Callable[[Read], None]) -> Generator[None, None, None]:
+        """Have each event told that is read or written here, as soon as it is known."""
+        self._followers.append(follower)
+        try:
+            yield
+        finally:
+            self._followers.remove(follower)
 
     def watch(self, after_seq: int = 0) -> PullStream[Read]:
         """What stands after that place, and then what is appended, by anybody."""
@@ -198,10 +212,11 @@ class Ledger:
             claim = next((entry for entry in entries if isinstance(entry, Claimed)), None)
             if claim is None:
                 self._check_claim()
+            began_at = self._clock.monotonic()  # whoever sleeps after it has written has proved nothing since
             if self.fold.seq != after or not await self._append(entries):
                 return False
             self._claim = claim or self._claim
-            self.proved_at = self._clock.monotonic()
+            self.proved_at = began_at
             return True
 
     def note(self, facts: Sequence[LedgerEntry]) -> None:
@@ -241,7 +256,7 @@ class Ledger:
         if point is not None:
             self._saved_seq, self._saved_start = point.seq, self.fold.view_start
         for event, entry in zip(events, entries, strict=True):
-            self.fold.take(event.seq, entry, now)
+            self._take(event.seq, entry, now)
         return True
 
     async def _event(self, seq: int, entry: LedgerEntry, now: datetime) -> LedgerEvent:
@@ -320,9 +335,10 @@ class Ledger:
 
     async def prove(self) -> None:
         """Look whether the session is still ours; `Superseded` when it is not."""
+        began_at = self._clock.monotonic()
         await self.refresh()
         self._check_claim()
-        self.proved_at = self._clock.monotonic()
+        self.proved_at = began_at
 
     async def full_output(self, call_id: str) -> str | None:
         """The whole text of a result that was cut."""

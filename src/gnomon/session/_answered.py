@@ -1,42 +1,51 @@
-"""The turn that answers one message, put together from the ledger as it is read."""
+"""The turn that answers one message, put together from the ledger as it is written."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import asyncio
 
+from gnomon.engine.ledger import Read
 from gnomon.engine.turn import TurnState
-from gnomon.types.events import Event, MessageReceived, ModelStarted, TurnStarted
+from gnomon.types.events import MessageReceived, ModelStarted, TurnStarted
 from gnomon.types.messages import Message
 
 __all__ = ["Answered"]
 
 
 class Answered:
-    """Reads on until the turn that took the message has ended."""
+    """Follows a ledger until the turn that took the message has ended. `running` is the turn that is open."""
 
-    def __init__(self, message_id: str) -> None:
+    def __init__(self, message_id: str, running: TurnState | None = None) -> None:
         self._message_id = message_id
         self._received: dict[str, Message] = {}
         self._is_ours = False
-        self._latest: TurnState | None = None
+        self._latest = running.copy() if running is not None else None
+        self.news = asyncio.Event()
 
     @property
     def turn(self) -> TurnState | None:
         """The turn that took the message, once one has."""
         return self._latest if self._is_ours else None
 
-    def take(self, entry: Event, at: datetime | None, seq: int) -> bool:
-        """Whether that was the end of it."""
+    @property
+    def is_over(self) -> bool:
+        return self._is_ours and self._latest is not None and self._latest.ended is not None
+
+    def take(self, read: Read) -> None:
+        """The next event; after the end there is nothing more to know."""
+        entry = read.entry
+        if self.is_over:
+            return
         if isinstance(entry, MessageReceived):
             self._received[entry.message_id] = entry.message
         elif isinstance(entry, TurnStarted):
-            self._latest = TurnState(entry, at, seq)
+            self._latest = TurnState(entry, read.at, read.seq)
             self._include(entry.inputs)
         elif self._latest is not None:
             if isinstance(entry, ModelStarted):
                 self._include(entry.inputs)
-            self._latest.take(entry, at)
-        return self.turn is not None and self.turn.ended is not None
+            self._latest.take(entry, read.at)
+        self.news.set()
 
     def _include(self, inputs: tuple[str, ...]) -> None:
         assert self._latest is not None

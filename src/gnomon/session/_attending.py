@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work
-from gnomon.errors import StorageError
 from gnomon.types.records import SessionRecord
 
 if TYPE_CHECKING:
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
 __all__ = ["Attending"]
-
-log = logging.getLogger("gnomon.session")
 
 
 class Attending:
@@ -40,11 +36,15 @@ class Attending:
 
     async def claimed(self) -> None:
         """The row says who runs it, for whoever looks for sessions that nobody runs."""
-        if self._row is None:
-            await self._ledger.project("running", runnable=True, owner=self._runtime.owner)
+        runtime, ledger = self._runtime, self._ledger
+        runtime.rows.forget(ledger)
+        row = ledger.known_row
+        is_said = row is not None and row.runnable and row.metadata.get("owner") == runtime.owner
+        if self._row is None and not is_said:
+            await ledger.project("running", runnable=True, owner=runtime.owner)
 
     async def closed(self) -> None:
-        """After the end, whatever it was: the row is derived, so that its trouble is not the run's."""
+        """After the end, whatever it was. The row is derived: it is written soon, and with others."""
         runtime, ledger = self._runtime, self._ledger
         held = runtime.loops.get(ledger.session_id)
         if held is None or held[0] is not self.loop:
@@ -52,11 +52,6 @@ class Attending:
         del runtime.loops[ledger.session_id]
         if ledger.fold.owner is not None:
             return  # it is another's, or it could not be released: the row says the truth
-        has_more = has_work(ledger.fold, runtime.agent)
-        try:
-            status = "waiting" if ledger.fold.open_turn is not None else "idle"
-            await ledger.project(status, runnable=has_more)
-            if has_more and not runtime.is_closing:
-                await runtime.wake(ledger.session_id, ledger.fold.seq)
-        except StorageError as error:
-            log.warning("the row of session %s could not be written: %s", ledger.session_id, error)
+        runtime.rows.settle(ledger)
+        if has_work(ledger.fold, runtime.agent) and not runtime.is_closing:
+            await runtime.wake(ledger.session_id, ledger.fold.seq)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, cast, get_args
 
@@ -30,6 +32,9 @@ from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
 __all__ = ["LocalSession", "as_message"]
+
+_LOOK_S, _HERE_S = 0.1, 2.0
+"""How often whoever waits for a session looks at it: one that is run elsewhere, and one that is run here."""
 
 
 class LocalSession(Generic[Out]):
@@ -79,7 +84,7 @@ class LocalSession(Generic[Out]):
             message,
             steer=_checked_policy(when_busy) == "steer",
         )
-        ledger = await self._opened()
+        ledger = await self._opened(refresh=False)
         await self._announce(ledger, message)
         if when_busy == "reject":
             await self._send_if_idle(ledger, received)
@@ -92,18 +97,25 @@ class LocalSession(Generic[Out]):
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
         """Send, and wait for what the turn that answers it comes to."""
-        ledger = await self._opened()
-        turn = ledger.fold.open_turn
-        start = ledger.fold.seq if turn is None else turn.seq - 1
-        message_id = await self.send(input, when_busy=when_busy)
-        answered = Answered(message_id)
-        async with ledger.watch(start) as reads:
-            async for read in reads:
-                if answered.take(read.entry, read.at, read.seq):
-                    break
+        ledger = await self._opened(refresh=False)
+        message_id = new_id("msg")
+        answered = Answered(message_id, ledger.fold.open_turn)
+        with ledger.following(answered.take):
+            await self.send(input, when_busy=when_busy, message_id=message_id)
+            while not answered.is_over:
                 self._raise_if_waiting(answered.turn)
+                await self._news(ledger, answered.news)
         assert answered.turn is not None
         return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
+
+    async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
+        """Until something is written here; what another process writes is looked for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HERE_S if self._id in self._runtime.loops else _LOOK_S):
+                await news.wait()
+        if not news.is_set():
+            await ledger.refresh()
+        news.clear()
 
     async def _send_if_idle(self, ledger: Ledger, received: MessageReceived) -> None:
         while True:
@@ -153,12 +165,11 @@ class LocalSession(Generic[Out]):
             raise RuntimeError(f"session {self._id!r} has had no turn yet: send it something first")
         if has_work(ledger.fold, self._runtime.agent):
             await self._runtime.nudge(self._id)
-        async with ledger.watch(ledger.fold.seq) as reads:
+        news = asyncio.Event()
+        with ledger.following(lambda _: news.set()):
             while ledger.fold.open_turn is not None or ledger.fold.waiting:
                 self._raise_if_waiting(ledger.fold.open_turn)
-                read = await reads.__anext__()
-                if read.seq > ledger.fold.seq:
-                    await ledger.refresh()
+                await self._news(ledger, news)
         turn = ledger.fold.turn
         assert turn is not None
         return cast("Turn[Out]", turn_of(turn, self._id, self._runtime.agent.answer))
@@ -185,13 +196,12 @@ class LocalSession(Generic[Out]):
         turn = ledger.fold.open_turn
         if turn is None and not ledger.fold.waiting:
             return
-        asked_at = await ledger.receive(CancelRequested(mode, reason))
-        await self._wake(ledger)
-        async with ledger.watch(asked_at) as reads:
+        news = asyncio.Event()
+        with ledger.following(lambda _: news.set()):
+            await ledger.receive(CancelRequested(mode, reason))
+            await self._wake(ledger)
             while ledger.fold.cancel is not None:
-                read = await reads.__anext__()
-                if read.seq > ledger.fold.seq:
-                    await ledger.refresh()
+                await self._news(ledger, news)
 
     async def answer(
         self,
@@ -272,8 +282,8 @@ class LocalSession(Generic[Out]):
     ) -> None:
         await self.close()
 
-    async def _opened(self) -> Ledger:
-        self._ledger = await self._runtime.ledger(self._id)
+    async def _opened(self, *, refresh: bool = True) -> Ledger:
+        self._ledger = await self._runtime.ledger(self._id, refresh=refresh)
         return self._ledger
 
 

@@ -7,13 +7,14 @@ from contextlib import aclosing
 
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
-from gnomon.engine.ledger import Ledger
+from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
 from gnomon.session._reader import Reader
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import Claimed, Live, MessageReceived, Released, RunEvent
 from gnomon.types.messages import Message
+from gnomon.types.records import utc_now
 
 __all__ = ["Detached", "Durable"]
 
@@ -82,10 +83,10 @@ class Detached:
                 if isinstance(event, Live):
                     yield event.event
                     continue
-                is_over = self._answered.take(event, reader.at, reader.position)
+                self._answered.take(Read(reader.position, event, reader.at or utc_now()))
                 if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
                     yield event
-                if is_over:
+                if self._answered.is_over:
                     return
 
     async def _found(self) -> Ledger:

@@ -21,6 +21,7 @@ from gnomon.engine.plan import has_work
 from gnomon.errors import Conflict
 from gnomon.session._attending import Attending
 from gnomon.session._lookout import Lookout
+from gnomon.session._rows import Rows
 from gnomon.session._sockets import LiveServer
 from gnomon.types.events import LedgerEntry
 from gnomon.types.messages import Message
@@ -62,6 +63,7 @@ class Runtime:
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
+        self.rows = Rows(lambda fold: has_work(fold, agent))
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
         self._is_closed = False
@@ -95,11 +97,15 @@ class Runtime:
 
     # --- ledgers
 
-    async def ledger(self, session_id: str) -> Ledger:
-        """The ledger of a session, read to its end; one for everybody here who has to do with it."""
+    async def ledger(self, session_id: str, *, refresh: bool = True) -> Ledger:
+        """The ledger of a session, read to its end; one for everybody here who has to do with it.
+
+        Whoever only writes need not `refresh`: an append finds out by itself.
+        """
         found = self._ledgers.get(session_id)
         if found is not None:
-            await found.refresh()
+            if refresh:
+                await found.refresh()
             return found
         opening = self._opening.get(session_id)
         if opening is None:
@@ -189,8 +195,10 @@ class Runtime:
 
     async def run_segment(self, tenant: str, session_id: str, *, take_over: bool = False) -> Outcome:
         """Go on with a session until there is nothing to do, or a person has to act."""
-        ledger = await self.ledger(session_id)
+        ledger = await self.ledger(session_id, refresh=False)
         if session_id not in self.loops:
+            if not has_work(ledger.fold, self.agent):
+                await ledger.refresh()
             if has_work(ledger.fold, self.agent):
                 await self._run(ledger, take_over)
             else:
@@ -252,6 +260,7 @@ class Runtime:
             with suppress(asyncio.CancelledError):
                 await self._serving
         await self.lookout.close()
+        await self.rows.close()
         await self._sockets.close()
         await self._holding.aclose()
         if self._owns_store and self._storage is not None and self._storage.exception() is None:

@@ -1,0 +1,65 @@
+"""The rows of sessions that have come to rest: written a moment later, many at a time.
+
+A row is derived from the ledger. One that still says that its session runs is found
+by whoever looks for work, who then sees that there is none; so it may wait, and a
+conversation that goes on at once costs no row at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from gnomon.engine.fold import Fold
+from gnomon.engine.ledger import Ledger
+from gnomon.errors import GnomonError
+
+__all__ = ["Rows"]
+
+log = logging.getLogger("gnomon.session")
+
+_PAUSE_S = 0.2
+
+
+class Rows:
+    def __init__(self, has_work: Callable[[Fold], bool]) -> None:
+        self._has_work = has_work
+        self._resting: dict[str, Ledger] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def settle(self, ledger: Ledger) -> None:
+        """The session rests: its row is to say so."""
+        self._resting[ledger.session_id] = ledger
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._write_soon())
+
+    def forget(self, ledger: Ledger) -> None:
+        """It runs again."""
+        self._resting.pop(ledger.session_id, None)
+
+    async def _write_soon(self) -> None:
+        while self._resting:
+            await asyncio.sleep(_PAUSE_S)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what is to be written now."""
+        resting, self._resting = self._resting, {}
+        await asyncio.gather(*(self._project(ledger) for ledger in resting.values()))
+
+    async def _project(self, ledger: Ledger) -> None:
+        fold = ledger.fold
+        try:
+            status = "waiting" if fold.open_turn is not None else "idle"
+            await ledger.project(status, runnable=self._has_work(fold))
+        except GnomonError as error:
+            log.warning("the row of session %s could not be written: %s", ledger.session_id, error)
+
+    async def close(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self.write()
