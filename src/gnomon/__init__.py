@@ -14,27 +14,42 @@ if TYPE_CHECKING:
     from gnomon import sync as sync
     from gnomon.agent import Agent as Agent
     from gnomon.contracts.provider import Provider as Provider
+    from gnomon.contracts.session import Session as Session
+    from gnomon.contracts.session import SessionReader as SessionReader
+    from gnomon.contracts.storage import Storage as Storage
+    from gnomon.contracts.tool import Context as Context
     from gnomon.contracts.tool import Tool as Tool
     from gnomon.contracts.tool import ToolContext as ToolContext
     from gnomon.engine.budget import Budget as Budget
     from gnomon.engine.run import Run as Run
+    from gnomon.errors import AskUser as AskUser
+    from gnomon.errors import Conflict as Conflict
     from gnomon.errors import GnomonError as GnomonError
+    from gnomon.errors import InvalidOutput as InvalidOutput
     from gnomon.errors import ToolFailed as ToolFailed
+    from gnomon.errors import TurnUnfinished as TurnUnfinished
     from gnomon.facts.catalogue import Catalogue as Catalogue
     from gnomon.facts.catalogue import ModelFacts as ModelFacts
     from gnomon.facts.catalogue import cost as cost
     from gnomon.facts.catalogue import model_facts as model_facts
     from gnomon.facts.prices import Cost as Cost
+    from gnomon.session.local import LocalSession as LocalSession
     from gnomon.stream import Stream as Stream
     from gnomon.stream import StreamFold as StreamFold
     from gnomon.tools.function import tool as tool
     from gnomon.types.codec import decode_event as decode_event
     from gnomon.types.codec import encode_event as encode_event
     from gnomon.types.events import AttemptDiscarded as AttemptDiscarded
+    from gnomon.types.events import CancelRequested as CancelRequested
     from gnomon.types.events import Done as Done
     from gnomon.types.events import Finish as Finish
+    from gnomon.types.events import Live as Live
     from gnomon.types.events import MessageCompleted as MessageCompleted
+    from gnomon.types.events import MessageReceived as MessageReceived
+    from gnomon.types.events import ModelStarted as ModelStarted
     from gnomon.types.events import PartEnd as PartEnd
+    from gnomon.types.events import QuestionAnswered as QuestionAnswered
+    from gnomon.types.events import QuestionAsked as QuestionAsked
     from gnomon.types.events import StreamWarning as StreamWarning
     from gnomon.types.events import TextDelta as TextDelta
     from gnomon.types.events import ThinkingDelta as ThinkingDelta
@@ -43,7 +58,12 @@ if TYPE_CHECKING:
     from gnomon.types.events import ToolCallStart as ToolCallStart
     from gnomon.types.events import ToolFinished as ToolFinished
     from gnomon.types.events import ToolIntent as ToolIntent
+    from gnomon.types.events import ToolProgress as ToolProgress
+    from gnomon.types.events import TurnCancelled as TurnCancelled
+    from gnomon.types.events import TurnFailed as TurnFailed
     from gnomon.types.events import TurnFinished as TurnFinished
+    from gnomon.types.events import TurnPaused as TurnPaused
+    from gnomon.types.events import TurnResumed as TurnResumed
     from gnomon.types.events import TurnStarted as TurnStarted
     from gnomon.types.events import UsageUpdate as UsageUpdate
     from gnomon.types.messages import Audio as Audio
@@ -60,6 +80,7 @@ if TYPE_CHECKING:
     from gnomon.types.requests import Response as Response
     from gnomon.types.requests import Spent as Spent
     from gnomon.types.requests import Usage as Usage
+    from gnomon.types.steps import SessionStatus as SessionStatus
     from gnomon.types.steps import Turn as Turn
 
 __version__ = "0.1.0"
@@ -67,21 +88,30 @@ __version__ = "0.1.0"
 _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.agent": ("Agent",),
     "gnomon.contracts.provider": ("Provider",),
-    "gnomon.contracts.tool": ("Tool", "ToolContext"),
+    "gnomon.contracts.session": ("Session", "SessionReader"),
+    "gnomon.contracts.storage": ("Storage",),
+    "gnomon.contracts.tool": ("Context", "Tool", "ToolContext"),
     "gnomon.engine.budget": ("Budget",),
     "gnomon.engine.run": ("Run",),
-    "gnomon.errors": ("GnomonError", "ToolFailed"),
+    "gnomon.errors": ("AskUser", "Conflict", "GnomonError", "InvalidOutput", "ToolFailed", "TurnUnfinished"),
     "gnomon.facts.catalogue": ("Catalogue", "ModelFacts", "cost", "model_facts"),
     "gnomon.facts.prices": ("Cost",),
+    "gnomon.session.local": ("LocalSession",),
     "gnomon.stream": ("Stream", "StreamFold"),
     "gnomon.tools.function": ("tool",),
     "gnomon.types.codec": ("decode_event", "encode_event"),
     "gnomon.types.events": (
         "AttemptDiscarded",
+        "CancelRequested",
         "Done",
         "Finish",
+        "Live",
         "MessageCompleted",
+        "MessageReceived",
+        "ModelStarted",
         "PartEnd",
+        "QuestionAnswered",
+        "QuestionAsked",
         "StreamWarning",
         "TextDelta",
         "ThinkingDelta",
@@ -90,7 +120,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ToolCallStart",
         "ToolFinished",
         "ToolIntent",
+        "ToolProgress",
+        "TurnCancelled",
+        "TurnFailed",
         "TurnFinished",
+        "TurnPaused",
+        "TurnResumed",
         "TurnStarted",
         "UsageUpdate",
     ),
@@ -106,7 +141,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ToolResult",
     ),
     "gnomon.types.requests": ("Reasoning", "Request", "Response", "Spent", "Usage"),
-    "gnomon.types.steps": ("Turn",),
+    "gnomon.types.steps": ("SessionStatus", "Turn"),
 }
 _MODULES = ("errors", "sync")
 

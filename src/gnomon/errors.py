@@ -394,8 +394,8 @@ class AskUser(ToolError):
 
     code = "ask_user"
 
-    def __init__(self, question: str, *, options: Sequence[str] = ()) -> None:
-        super().__init__(question)
+    def __init__(self, question: str, *, options: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(question, hint=hint)
         self.options = tuple(options)
 
 

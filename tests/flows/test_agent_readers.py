@@ -32,8 +32,8 @@ from storing import opened
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
 ROUNDS = 12 if SOAK else 1
-PACE_S = 0.01
-WORDS = 60
+PACE_S = 0.03
+WORDS = 100
 
 
 @pytest.fixture(params=STORES)
@@ -89,15 +89,18 @@ async def test_a_reader_that_dies_and_returns_reads_each_event_once_though_the_r
     async with AsyncExitStack() as stack:
 
         async def started() -> Terminal:
-            return await stack.enter_async_context(terminal(work, PACE_S))
+            made = await stack.enter_async_context(terminal(work, PACE_S))
+            await made.do("tasks")  # it is up: nothing is to be over before it is asked
+            return made
+
+        first, second, *readers = [await started() for _ in range(5)]
 
         async def reading(after: int) -> Terminal:
-            reader = await started()
+            reader = readers.pop()
             reader.begin("read", session="s", after=after)
             read.append(reader.latest)
             return reader
 
-        first = await started()
         await first.do("send", session="s", text=f"say {WORDS}")
         reader = await reading(0)
         await until_live(reader, chance.randrange(3, 15))
@@ -105,7 +108,6 @@ async def test_a_reader_that_dies_and_returns_reads_each_event_once_though_the_r
         reader = await reading(position(reader))
         await until_live(reader, chance.randrange(3, 15))
         await first.kill()
-        second = await started()
         await second.do("resume", session="s")
         await until_live(reader, chance.randrange(3, 15), attempt=2)
         await reader.kill()
@@ -141,7 +143,7 @@ async def _check(work: Work, read: list[list[Said]], end: int) -> None:
 
 
 async def test_a_reader_in_another_process_sees_the_deltas_of_every_message_in_full(work: Work) -> None:
-    async with terminal(work, 0.002) as owner, terminal(work) as reader:
+    async with terminal(work, 0.02) as owner, terminal(work) as reader:
         await owner.do("run", session="s", text="first")
         reader.begin("read", session="s")
         await until("the first turn", lambda: any(_is_end(event) for _, event in heard(reader.latest)))

@@ -29,6 +29,9 @@ BACK_ENDS = tuple(
     )
 )
 
+RUNTIME = {"gnomon.drivers", "gnomon.drivers.embedded"}
+"""What runs sessions in this process, and so is part of every agent."""
+
 HELP = """
 import sys
 from gnomon.cli import main
@@ -91,7 +94,7 @@ def test_an_agent_loads_no_other_back_end_than_its_own() -> None:
     loaded = among(gained(AGENT), BACK_ENDS)
     assert "gnomon.providers.demo" in loaded
     public = [name for name in loaded if not name.rpartition(".")[2].startswith("_")]
-    assert set(public) == {"gnomon.providers", "gnomon.providers.demo"}
+    assert set(public) == {"gnomon.providers", "gnomon.providers.demo"} | RUNTIME
 
 
 def test_an_agent_loads_no_surface_and_no_test_kit() -> None:

@@ -25,6 +25,9 @@ EXTRAS = {
     "providers/_local_child.py": {"xllamacpp"},
     "embedders/hashed.py": {"numpy"},
     "agent_files/_yaml.py": {"yaml"},
+    "engine/_pydantic.py": {"pydantic"},
+    "engine/_shapes.py": {"pydantic"},
+    "tools/_pydantic.py": {"pydantic"},
 }
 
 DRIVERS = {"dynamo": "aiobotocore", "mongo": "pymongo", "postgres": "asyncpg", "redis": "redis"}
@@ -149,15 +152,24 @@ def test_ordinary_words_are_not_caught() -> None:
 # --- the source -------------------------------------------------------------
 
 
-def imports(tree: ast.AST) -> set[str]:
-    """The top-level names of everything that is imported, wherever in the file."""
+def imports(tree: ast.AST, *, at_run_time: bool = True) -> set[str]:
+    """The top-level names of everything that is imported, wherever in the file; or for type checkers only."""
     found: set[str] = set()
+    unread = {id(node) for block in for_type_checkers(tree) for node in ast.walk(block)}
     for node in ast.walk(tree):
+        if (id(node) in unread) == at_run_time:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found.add((node.module or "").partition(".")[0])
     return found
+
+
+def for_type_checkers(tree: ast.AST) -> list[ast.stmt]:
+    """What stands under `if TYPE_CHECKING`."""
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+    return [line for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for line in node.body]
 
 
 def prints(tree: ast.AST) -> list[int]:
@@ -167,7 +179,11 @@ def prints(tree: ast.AST) -> list[int]:
 
 
 def foreign(tree: ast.AST) -> set[str]:
-    return imports(tree) - set(sys.stdlib_module_names) - {"gnomon"}
+    """What has to be installed; type checkers bring `typing_extensions` along."""
+    return (imports(tree) | imports(tree, at_run_time=False) - {"typing_extensions"}) - OURS
+
+
+OURS = {*sys.stdlib_module_names, "gnomon"}
 
 
 def sources(*, outside: str = "") -> Iterator[tuple[str, ast.Module]]:
@@ -211,6 +227,12 @@ def test_what_a_source_file_may_not_do_is_seen() -> None:
     )
     assert imports(tree) == {"os", "pickle", "numpy"}
     assert foreign(tree) == {"numpy"}
+    for_checkers = ast.parse(
+        "if TYPE_CHECKING:\n    import typing_extensions, attrs\nelse:\n    import numpy\n"
+    )
+    assert imports(for_checkers) == {"numpy"}
+    assert foreign(for_checkers) == {"attrs", "numpy"}
+    assert foreign(ast.parse("import typing_extensions")) == {"typing_extensions"}
     assert prints(tree) == [4]
     assert prints(ast.parse("log.print(1)\nprinted = 2")) == []
     assert ast.get_docstring(ast.parse("x = 1")) is None

@@ -48,6 +48,7 @@ from gnomon.types.messages import (
 )
 from gnomon.types.records import Page, SessionRecord
 from gnomon.types.requests import Spent, Usage, spent
+from gnomon.types.steps import Turn
 
 # --- plain values -----------------------------------------------------------
 
@@ -88,8 +89,8 @@ def struct_types() -> list[type[msgspec.Struct]]:
             ours = isinstance(value, type) and value.__module__ == module.__name__
             if ours and issubclass(value, msgspec.Struct) and not name.startswith("_"):
                 found[name] = value
-    del found["Page"]
-    return [*found.values(), Page[SessionRecord], Page[Document]]  # type: ignore[list-item]
+    del found["Page"], found["Turn"]
+    return [*found.values(), Page[SessionRecord], Page[Document], Turn[str], Turn[dict[str, int]]]  # type: ignore[list-item]
 
 
 @functools.cache
@@ -119,7 +120,7 @@ def _values_of_generic(kind: object) -> st.SearchStrategy[object]:
         return st.tuples(*[values_of(one) for one in arguments])
     if origin is dict:
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
-    if origin is Page:
+    if origin in (Page, Turn):
         return _structs(kind)
     raise NotImplementedError(f"no strategy for {kind!r}")
 

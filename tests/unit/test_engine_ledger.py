@@ -119,7 +119,8 @@ async def test_writers_that_collide_all_get_in_and_in_one_order(storage) -> None
             *(one.append(said(f"{at}.{n}")) for at, one in enumerate(others) for n in range(5))
         )
         await ledger.refresh()
-        texts = [message.text for message in ledger.fold.messages]
+        texts = [waiting.received.message.text for waiting in ledger.fold.waiting.values()]
+        assert ledger.fold.messages == [], "nothing is part of the conversation before a turn takes it"
         assert sorted(texts) == sorted(f"{at}.{n}" for at in range(6) for n in range(5))
         for at in range(6):
             assert [text for text in texts if text.startswith(f"{at}.")] == [f"{at}.{n}" for n in range(5)]
@@ -232,6 +233,9 @@ async def test_a_large_part_is_stored_once_and_read_back(storage) -> None:
         events = (await storage.list_events("s")).items
         assert all(len(event.payload) < 1_000 for event in events)
         other = await Ledger.open(storage, "s")
+        waiting = other.fold.waiting.values()
+        assert [each.received.message.images for each in waiting] == [(image,)] * 3
+        await other.append(TurnStarted("turn_1", "agent", "m"))
         assert [message.images for message in other.fold.messages] == [(image,)] * 3
         gone = await storage.sweep_blobs(frozenset(), utc_now() + timedelta(seconds=1))
         assert gone == 1
@@ -242,14 +246,15 @@ async def test_a_large_part_is_stored_once_and_read_back(storage) -> None:
 
 async def test_a_session_is_opened_from_its_view(storage) -> None:
     async with opened(storage) as ledger:
-        for at in range(30):
+        for at in range(29):
             await ledger.append(said(f"old {at}"))
+        await ledger.append(TurnStarted("turn_1", "agent", "m"))
         await ledger.append(Compacted("turn_1", 29, 900, 90, Message.user("what went before")))
         await ledger.append(
             answered("new"), TurnFinished("turn_1", "end_turn", 1, Usage(input_tokens=7), 0.5)
         )
         await ledger.checkpoint()
-        await ledger.append(said("newest"))
+        await ledger.append(said("newest"), TurnStarted("turn_2", "agent", "m"))
         listed: list[int] = []
         reading = storage.list_events
 
@@ -260,11 +265,10 @@ async def test_a_session_is_opened_from_its_view(storage) -> None:
 
         storage.list_events = noted
         other = await Ledger.open(storage, "s")
-        assert listed == list(range(29, 35))
+        assert listed == list(range(29, 36))
         assert [message.text for message in other.fold.messages] == [
             "what went before",
             "old 28",
-            "old 29",
             "new",
             "newest",
         ]
@@ -277,7 +281,7 @@ async def test_a_session_is_opened_from_its_view(storage) -> None:
 
 async def test_a_compaction_replaces_the_summary_before_it(storage) -> None:
     async with opened(storage) as ledger:
-        await ledger.append(said("one"), said("two"))
+        await ledger.append(said("one"), said("two"), TurnStarted("turn_1", "agent", "m"))
         for summary in ("first", "second"):
             await ledger.append(Compacted("turn_1", 2, 900, 90, Message.user(summary)))
         assert [message.text for message in ledger.fold.messages] == ["second", "two"]
@@ -327,7 +331,10 @@ async def test_the_checkpoint_of_somebody_else_says_nothing_of_the_ledger(storag
             await other.claim("b")
 
 
-@pytest.mark.parametrize("state", [{"view_start": 2, "version": 2}, {"view_start": 150, "epoch": 3}])
+@pytest.mark.parametrize(
+    "state",
+    [{"view_start": 2, "version": 3}, {"view_start": 2, "version": 1}, {"view_start": 150, "epoch": 3}],
+)
 async def test_a_checkpoint_of_a_newer_version_or_beyond_the_log_is_left_aside(storage, state) -> None:
     from gnomon.types.records import Checkpoint
 

@@ -25,6 +25,10 @@ from gnomon.types.events import QuestionAsked
 KEYS: list[str] = []
 
 
+class Odd(BaseException):
+    """Outside the family of `Exception`."""
+
+
 class Searchable:
     """A tool whose lookup does what the function says; it is never run."""
 
@@ -116,6 +120,7 @@ CANNOT_TELL = {
     "it raises": raises(ConnectionError("no answer")),
     "it fails": raises(ToolFailed("no answer")),
     "it ends the process": raises(SystemExit(3)),
+    "it raises something odd": raises(Odd("no answer")),
     "it was cancelled": raises(asyncio.CancelledError()),
     "it cancels itself": cancels_itself,
     "it hangs": hangs,
@@ -163,3 +168,24 @@ async def test_a_lookup_that_does_not_understand_the_arguments_cannot_tell() -> 
         raise AssertionError("it was run again")
 
     assert isinstance(await outcome(pay, '{"sum": "a lot"}'), QuestionAsked)
+
+
+async def test_whoever_is_cancelled_while_a_lookup_runs_leaves_nothing_behind() -> None:
+    cleaned: list[str] = []
+
+    async def find(key: str, arguments: str) -> object:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append("up")
+
+    class Patient(Searchable):
+        timeout_s = 60.0
+
+    waiting = asyncio.create_task(outcome(Patient(find)))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert waiting.cancelled()
+    assert cleaned == ["up"]

@@ -46,6 +46,8 @@ class EmbeddedDriver:
         self._again: set[_Key] = set()
         self._running: dict[_Key, asyncio.Task[None]] = {}
         self._timers: dict[tuple[str, str, int], asyncio.TimerHandle] = {}
+        self._later: dict[tuple[str, str, int], float] = {}
+        """When a session is to run, by the loop's clock; kept while nobody serves."""
         self._woken: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         self._failures: dict[_Key, int] = {}
         self._news = asyncio.Event()
@@ -73,17 +75,25 @@ class EmbeddedDriver:
             self._due[key] = None
             self._news.set()
             return
-        loop = asyncio.get_running_loop()
         reason = (*key, reason_seq)
-        if reason not in self._timers:
-            self._timers[reason] = loop.call_later(delay_s, self._ring, reason)
+        if reason not in self._later:
+            self._later[reason] = asyncio.get_running_loop().time() + delay_s
+            self._set_timer(reason)
+
+    def _set_timer(self, reason: tuple[str, str, int]) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers[reason] = loop.call_at(self._later[reason], self._ring, reason)
 
     def _ring(self, reason: tuple[str, str, int]) -> None:
         self._timers.pop(reason, None)
+        self._later.pop(reason, None)
         self._put(reason[:2])
 
     async def serve(self, run_segment: RunSegment) -> None:
         """Run what is woken, until cancelled; then let what runs stop."""
+        for reason in self._later:
+            if reason not in self._timers:
+                self._set_timer(reason)
         looking = asyncio.ensure_future(self._keep_looking())
         try:
             while not self._is_closed:

@@ -16,9 +16,22 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Attempt, Channel
 from gnomon.session._sockets import follow
 from gnomon.stream import PullStream
-from gnomon.types.events import Claimed, Event, Released, SessionEvent
+from gnomon.types.events import (
+    CancelRequested,
+    Claimed,
+    Event,
+    MessageReceived,
+    QuestionAnswered,
+    Released,
+    SessionEvent,
+    ToolFinished,
+    ToolIntent,
+)
 
 __all__ = ["Reader"]
+
+_BESIDE = (MessageReceived, CancelRequested, QuestionAnswered, ToolIntent, ToolFinished)
+"""What others write while something is being said, or comes of one call while others report on."""
 
 
 class Reader(PullStream[SessionEvent]):
@@ -36,6 +49,8 @@ class Reader(PullStream[SessionEvent]):
         """When the last event of the ledger was written."""
         self._attempt: Attempt | None = None
         self._at = 0
+        self._left: Attempt | None = None
+        """What the ledger has put an end to. Elsewhere it may be said for a moment longer."""
         self._following: asyncio.Task[None] | None = None
         self._followed = ""
 
@@ -48,6 +63,8 @@ class Reader(PullStream[SessionEvent]):
         ledger = await self._open_ledger()
         source = ledger.watch(self._position)
         coming: asyncio.Task[Read] | None = None
+        if ledger.fold.owner is not None:  # the claim may lie before the place from which it is read
+            self._follow_owner(ledger.fold.owner)
         with self._channel.listening() as news:
             try:
                 while True:
@@ -59,7 +76,7 @@ class Reader(PullStream[SessionEvent]):
                         yield event
                     if coming.done():
                         read, coming = coming.result(), None
-                        for event in self._rest(read.seq):
+                        for event in self._rest(read):
                             yield event
                         self._follow(read.entry)
                         self._position, self.at = read.seq, read.at
@@ -76,22 +93,27 @@ class Reader(PullStream[SessionEvent]):
             await news.wait()
 
     def _has_news(self) -> bool:
+        current = self._current()
+        return current is not None and (current is not self._attempt or len(current.events) > self._at)
+
+    def _current(self) -> Attempt | None:
+        """What is being said, where the reader has come to it."""
         current = self._channel.current
-        if current is None or current.after_seq > self._position:
-            return False
-        return current is not self._attempt or len(current.events) > self._at
+        is_here = current is not None and current.after_seq <= self._position and current is not self._left
+        return current if is_here else None
 
     def _spoken(self) -> list[SessionEvent]:
-        """What was said since the last look, where the reader has come to it."""
-        current = self._channel.current
-        if current is not None and current.after_seq <= self._position and current is not self._attempt:
+        """What was said since the last look."""
+        current = self._current()
+        if current is not None and current is not self._attempt:
             self._attempt, self._at = current, 0
         return self._unread()
 
-    def _rest(self, seq: int) -> list[SessionEvent]:
+    def _rest(self, read: Read) -> list[SessionEvent]:
         """What the ledger's next event puts an end to: shown once more to its end, then left."""
-        rest = self._unread() if self._attempt is not None and self._attempt.after_seq < seq else []
-        self._attempt = None
+        rest = self._unread() if self._attempt is not None and self._attempt.after_seq < read.seq else []
+        if not isinstance(read.entry, _BESIDE):
+            self._attempt, self._left = None, self._attempt or self._left
         return rest
 
     def _unread(self) -> list[SessionEvent]:
@@ -104,12 +126,16 @@ class Reader(PullStream[SessionEvent]):
 
     def _follow(self, entry: Event) -> None:
         """What is run by another process of this machine is followed there."""
-        if isinstance(entry, Claimed) and entry.owner not in (self._here, self._followed):
-            self._unfollow()
-            self._followed = entry.owner
-            self._following = asyncio.ensure_future(follow(entry.owner, self._channel))
+        if isinstance(entry, Claimed):
+            self._follow_owner(entry.owner)
         elif isinstance(entry, Released):
             self._unfollow()
+
+    def _follow_owner(self, owner: str) -> None:
+        if owner not in (self._here, self._followed):
+            self._unfollow()
+            self._followed = owner
+            self._following = asyncio.ensure_future(follow(owner, self._channel))
 
     def _unfollow(self) -> None:
         if self._following is not None:

@@ -86,10 +86,8 @@ class LocalSession(Generic[Out]):
         )
         ledger = await self._opened(refresh=False)
         await self._announce(ledger, message)
-        if when_busy == "reject":
-            await self._send_if_idle(ledger, received)
-        elif when_busy == "interrupt":
-            await ledger.receive(CancelRequested("now", "interrupted by a message"), received)
+        if when_busy in ("reject", "interrupt"):
+            await self._send_by_state(ledger, received, when_busy)
         else:
             await ledger.receive(received)
         await self._wake(ledger)
@@ -117,15 +115,20 @@ class LocalSession(Generic[Out]):
             await ledger.refresh()
         news.clear()
 
-    async def _send_if_idle(self, ledger: Ledger, received: MessageReceived) -> None:
+    async def _send_by_state(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
+        """What is written depends on what is there, so both are looked at together."""
         while True:
             await ledger.refresh()
             fold = ledger.fold
+            is_busy = fold.open_turn is not None or bool(fold.waiting)
             if received.message_id in fold.recent:
                 return
-            if fold.open_turn is not None or fold.waiting:
+            if is_busy and when_busy == "reject":
                 raise Conflict(f"session {self._id!r} is busy", hint="wait, or send with another when_busy")
-            if await ledger.try_receive((received,), fold.seq):
+            entries: list[LedgerEntry] = [received]
+            if is_busy:
+                entries.insert(0, CancelRequested("now", "interrupted by a message"))
+            if await ledger.try_receive(entries, fold.seq):
                 return
 
     async def _announce(self, ledger: Ledger, message: Message) -> None:
@@ -211,20 +214,25 @@ class LocalSession(Generic[Out]):
         run_again: bool = False,
     ) -> None:
         """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
+        parts = as_parts((content,) if isinstance(content, str | Part) else content)
+        if not parts and not run_again:
+            raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
         ledger = await self._opened()
-        asked = ledger.fold.open_turn.open_questions if ledger.fold.open_turn is not None else ()
-        waiting = [question.call_id for question in asked]
+        while True:
+            answer = QuestionAnswered(self._asked(ledger.fold, call_id), parts, run_again)
+            if await ledger.try_receive((answer,), ledger.fold.seq):
+                break
+        await self._wake(ledger)
+
+    def _asked(self, fold: Fold, call_id: str | None) -> str:
+        """The call that the answer is for."""
+        questions = fold.open_turn.open_questions if fold.open_turn is not None else ()
+        waiting = [question.call_id for question in questions]
         chosen = call_id or (waiting[0] if len(waiting) == 1 else None)
         if chosen is None or chosen not in waiting:
             hint = f"waiting: {', '.join(waiting)}" if waiting else "nothing waits for an answer"
             raise NotFound(f"session {self._id!r} has no open question of call {call_id!r}", hint=hint)
-        parts = as_parts(
-            (content,) if isinstance(content, str) or not isinstance(content, Sequence) else content
-        )
-        if not parts and not run_again:
-            raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
-        await ledger.receive(QuestionAnswered(chosen, parts, run_again))
-        await self._wake(ledger)
+        return chosen
 
     async def resume(self, *, take_over: bool = False) -> None:
         """Go on with what is open: after a crash, or under the new definition of a paused turn.

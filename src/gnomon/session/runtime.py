@@ -261,6 +261,9 @@ class Runtime:
                 await self._serving
         await self.lookout.close()
         await self.rows.close()
+        for beginning in (self._held, self._storage, *self._opening.values()):
+            if beginning is not None:  # what has begun is let go of when it is there
+                await asyncio.wait({beginning})
         await self._sockets.close()
         await self._holding.aclose()
         if self._owns_store and self._storage is not None and self._storage.exception() is None:
