@@ -62,8 +62,8 @@ class Agent(Generic[Out]):
     ```
 
     `run` and `stream` begin a new session each; `session(id)` is a conversation that goes on. What
-    happens is written to `storage` first: the URL of a store, or a `Storage`; without one it is kept in
-    memory, for as long as the agent is.
+    happens is written to `storage` first: the URL of a store, or a `Storage`. Without one, sessions are
+    kept in memory for as long as the agent is, and nothing is kept of a single run.
 
     `instructions` are a text or a function that gives one for each turn. `output` is the type of
     `Turn.output`: a pydantic model, dataclass, TypedDict, msgspec struct or plain type. `permissions` say
@@ -247,7 +247,7 @@ class Agent(Generic[Out]):
             turns=1,
             turn_id=turn_id,
         )
-        return self._reading(loop.events(), lambda: journal.fold.turn, turn_id, session_id)
+        return self._reading(loop.events(), lambda: journal.fold.turn, turn_id, "")
 
     def _reading(
         self,

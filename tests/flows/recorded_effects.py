@@ -90,7 +90,7 @@ def _check_calls(entries: list[Event], effects: Effects) -> Counter[str]:
             assert had[key] == 1, f"{result.name} had {had[key]} effects"
         if result.name == "store":
             counts["repeats under the same key"] += ran[key] - 1
-        else:
+        elif result.name != "book":  # it looked first, and there was none
             assert ran[key] <= 1 + again[result.call_id], f"{result.name} was repeated in silence"
     assert set(had) <= {entry.key for entry in of_kind(entries, ToolIntent)}
     counts["reads again"] = sum(line.name == "look" for line in effects.all("ran")) - STEPS.count("look")

@@ -40,7 +40,7 @@ CHANCE = random.Random(SEED)
 CHOSEN = POINTS if SOAK else sorted(CHANCE.sample(POINTS, 6))
 LATER = 200 if SOAK else 2
 """How many points of the recovery are tried for each point of the run."""
-MOMENTS = 300 if SOAK else 6
+MOMENTS = 150 if SOAK else 6
 
 
 class Killing:

@@ -12,9 +12,12 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import gnomon
@@ -23,7 +26,21 @@ import gnomon.engine.run
 import gnomon.session._reader
 import gnomon.session.local
 import gnomon.stream
-from gnomon import Finish, Message, Provider, Request, TextDelta, ToolFinished, TurnFinished, sync, tool
+from gnomon import (
+    AskUser,
+    Finish,
+    Live,
+    Message,
+    MessageReceived,
+    Provider,
+    Request,
+    TextDelta,
+    ToolFinished,
+    TurnFinished,
+    TurnUnfinished,
+    sync,
+    tool,
+)
 from gnomon.errors import Overloaded
 from gnomon.providers.scripted import Line, Script, ScriptedProvider, calls, says
 from gnomon.types.events import ProviderEvent
@@ -531,6 +548,137 @@ def test_ctrl_c_at_any_line_of_the_way_leaves_no_work_behind() -> None:
         if in_time and provider.began:
             assert provider.ended == "cancelled", f"at line event {number} nobody called the work back"
     assert number >= 4
+
+
+# --- sessions ---------------------------------------------------------------
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: int
+
+
+def test_a_session_is_sent_to_read_and_gone_on_with() -> None:
+    with agent(
+        ["Hello.", says("Again.").expecting(check=lambda request: len(request.messages) == 3)]
+    ) as made:
+        session = made.session("talk")
+        assert session.id == "talk"
+        assert session.run("hi").text == "Hello."
+        message_id = session.send("and now?", message_id="msg_2")
+        assert message_id == "msg_2"
+        turn = session.turn_result()
+        assert (turn.text, turn.session_id) == ("Again.", "talk")
+        assert session.refresh().state == "idle"
+        assert session.status.tokens_used == session.refresh().tokens_used
+        session.close()
+
+
+def test_a_reader_knows_its_place_and_another_goes_on_from_there() -> None:
+    with agent(["Hello."]) as made, made.session() as session:
+        session.run("hi")
+        with session.events() as reader:
+            first = next(reader)
+            place, at = reader.position, reader.at
+        with session.events(after=place) as rest:
+            found = []
+            for event in rest:
+                found.append(event)
+                if isinstance(event, TurnFinished):
+                    break
+        assert isinstance(first, MessageReceived)
+        assert (place, type(at)) == (1, datetime)
+        assert not any(isinstance(event, MessageReceived) for event in found)
+        assert rest.position > place
+
+
+def test_a_turn_that_waits_for_a_person_is_answered() -> None:
+    @tool
+    def ask() -> str:
+        raise AskUser("Which one?", options=["a", "b"])
+
+    with agent([calls("ask"), says("Then b.").expecting(result="b")], ask) as made:
+        session = made.session()
+        with pytest.raises(TurnUnfinished, match=r"Which one\?"):
+            session.run("choose")
+        assert [asked.options for asked in session.status.questions] == [("a", "b")]
+        session.resume()
+        session.answer("b")
+        assert session.turn_result().text == "Then b."
+
+
+def test_a_turn_is_cancelled_and_the_session_takes_the_next_message() -> None:
+    provider = Watched(1, then_hang=True)
+    with sync.Agent(provider) as made:
+        session = made.session()
+        session.send("go")
+        with session.events() as reader:
+            while not isinstance(next(reader), Live):
+                pass
+        session.cancel(reason="enough")
+        turn = session.turn_result()
+        assert (turn.stop, turn.text) == ("cancelled", "0 ")
+        provider.then_hang = False
+        assert session.run("again").text == "0 "
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    with agent(["one", "two", "three"]) as made:
+        session = made.session()
+        session.run("a")
+        other = session.fork(session_id="other")
+        assert isinstance(other, sync.Session)
+        assert (other.id, other.run("b").text) == ("other", "two")
+        assert session.turn_result().text == "one"
+
+
+def test_an_output_is_of_the_type_that_was_asked_for_and_seen_as_it_comes() -> None:
+    provider = ScriptedProvider(['{"x": 1, "y": 22}', '{"x": 1, "y": 22}'])
+    with sync.Agent(provider, output=Point) as made:
+        assert made.run("where?").output == Point(1, 22)
+        with made.stream("where?") as run:
+            seen = list(run.partials())
+        assert seen[-1] == {"x": 1, "y": 22}
+        assert len(seen) > 1
+        assert run.turn.output == Point(1, 22)
+        assert run.session_id == run.turn.session_id
+
+
+def test_a_run_that_nobody_reads_on_goes_on_when_it_was_asked_to() -> None:
+    with agent() as made:
+        with made.stream("go", on_leave="detach") as run:
+            next(run)
+        assert made.session(run.session_id).turn_result().text == "It is 8."
+
+
+def test_an_agent_of_a_file_and_a_store_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('name = "guide"\nmodel = "demo"\n')
+    with sync.Agent.from_file(tmp_path / "agent.toml", storage=f"sqlite:///{tmp_path}/kept.db") as made:
+        assert isinstance(made, sync.Agent)
+        assert made.name == "guide"
+        said = made.session("kept").run("hi").text
+    with sync.Agent("demo", name="guide", storage=f"sqlite:///{tmp_path}/kept.db") as again:
+        assert again.session("kept").turn_result().text == said
+
+
+def test_serving_lasts_until_ctrl_c(processes: list[subprocess.Popen[str]]) -> None:
+    process = python("""
+agent = sync.Agent(Model())
+print("serving", flush=True)
+try:
+    agent.serve()
+except KeyboardInterrupt:
+    agent.close()
+    print("interrupted", flush=True)
+""")
+    processes.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "serving\n"
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "interrupted\n", "")
 
 
 # --- the same methods -------------------------------------------------------

@@ -62,16 +62,20 @@ class ReadOutput:
     async def execute(self, arguments: str, context: ToolContext) -> ToolResult:
         try:
             asked = msgspec.json.decode(arguments or "{}", type=_Asked)
-        except msgspec.DecodeError as error:
-            raise InvalidArguments(f"invalid arguments: {error}") from error
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise InvalidArguments(f"invalid arguments: {_short(str(error))}") from error
         text = await self._find(asked.call_id)
         if text is None:
-            raise ToolFailed(f"no result of a call {asked.call_id!r} was cut")
+            raise ToolFailed(f"no result of a call {_short(asked.call_id)!r} was cut")
         start = max(asked.offset, 0)
         length = min(max(asked.length, 1), _PAGE)
         part = text[start : start + length]
         note = f"[characters {start} to {start + len(part)} of {len(text)}]\n"
         return ToolResult(context.call_id, self.name, (Text(note + part),))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 _SCHEMA: Meta = {

@@ -20,6 +20,7 @@ from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.capping import capped
 from gnomon.engine.definition import Definition, Traits
 from gnomon.engine.ids import idempotency_key
+from gnomon.engine.patience import Late, Patience, is_meant_for_us
 from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
 from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
 from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus
@@ -141,14 +142,9 @@ class ToolRunner:
             return QuestionAsked(self._turn_id, call.id, encodable(asked.message), asked.options)
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except BaseException as error:  # also `sys.exit`: whatever it was, it is logged
+            if is_meant_for_us(error):
                 raise
-            return _failed(call)  # something of the tool's own was cancelled, not the turn
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException:  # noqa: BLE001 - also `sys.exit`: whatever it was, it is logged
             return _failed(call)
 
     async def _execute(
@@ -157,9 +153,7 @@ class ToolRunner:
         call, tool, traits = job.call, job.tool, job.traits
         assert tool is not None
         assert traits is not None
-        waited_for = _Flag()
-        limit = traits.timeout_s
-        timer = asyncio.timeout(limit)
+        patience = Patience(traits.timeout_s)
         context: ToolContext = ToolContext(
             call_id=call.id,
             session_id=self._session_id,
@@ -167,22 +161,18 @@ class ToolRunner:
             idempotency_key=self.key(call),
             attempt=attempt,
             deps=self._agent.deps,
-            is_cancelled=waited_for.is_down,
-            run_timer=lambda running: timer.reschedule(
-                asyncio.get_running_loop().time() + limit if running else None
-            ),
+            is_cancelled=lambda: patience.is_over,
+            run_timer=patience.run_timer,
         )
+        if traits.progress is not None and report is not None:
+            work = self._streamed(traits.progress, call, context, report)
+        else:
+            work = tool.execute(call.arguments, context)
         try:
-            async with timer:
-                if traits.progress is not None and report is not None:
-                    return await self._streamed(traits.progress, call, context, report)
-                return await tool.execute(call.arguments, context)
-        except TimeoutError:
-            if not timer.expired():
-                raise  # the tool's own, and so a failure like any other
-            raise ToolTimeout(f"{call.name} did not finish within {limit:g} seconds") from None
-        finally:
-            waited_for.up = False
+            return await patience.wait_for(work, call.name)
+        except Late:
+            limit = f"{traits.timeout_s:g} seconds"
+            raise ToolTimeout(f"{call.name} did not finish within {limit}") from None
 
     async def _streamed(
         self,
@@ -195,17 +185,9 @@ class ToolRunner:
             async for event in events:
                 if isinstance(event, ToolResult):
                     return event
-                report(ToolProgress(self._turn_id, call.id, event.content))
+                if not context.cancelled:
+                    report(ToolProgress(self._turn_id, call.id, event.content))
         raise TypeError(f"tool {call.name!r} ended without a result")
-
-
-class _Flag:
-    """Up while somebody waits for the result. Read from the thread that works on it."""
-
-    up = True
-
-    def is_down(self) -> bool:
-        return not self.up
 
 
 def _status(error: ToolError) -> ToolStatus:
