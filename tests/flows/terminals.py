@@ -103,7 +103,9 @@ class Terminal:
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None
-        while (line := await self._process.stdout.readline()).endswith(b"\n"):  # else it was killed in its midst
+        while (line := await self._process.stdout.readline()).endswith(
+            b"\n"
+        ):  # else it was killed in its midst
             said = _said(line)
             if said.event:
                 self.events[said.number].append(said)

@@ -54,7 +54,9 @@ def four_steps(effects: Effects, request: Request) -> Line:
     if last.text == "next":
         return says("Here again.")
     line = ten_steps(effects, STEPS)(request)
-    return Line(text="Let me see what there is.", calls=line.calls, usage=Usage(input_tokens=10, output_tokens=5))
+    return Line(
+        text="Let me see what there is.", calls=line.calls, usage=Usage(input_tokens=10, output_tokens=5)
+    )
 
 
 async def cancelled_at(session: LocalSession[str], number: int, mode: str) -> bool:

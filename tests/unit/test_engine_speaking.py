@@ -77,7 +77,8 @@ def test_the_tokens_of_a_text_that_went_on_are_not_those_reported_at_its_start()
 
 def test_attempts_that_failed_before_are_paid_for() -> None:
     lost = Spent(provider="acme", model="m-0", input_tokens=5)
-    kept = partial([TextDelta(0, "a"), AttemptDiscarded("cut", lost), TextDelta(0, "b")], REQUEST, BOOKS)
+    again = AttemptDiscarded("cut", Usage(input_tokens=5), "acme", "m-0")
+    kept = partial([TextDelta(0, "a"), again, TextDelta(0, "b")], REQUEST, BOOKS)
     assert kept is not None
     assert kept.message.text == "b"
     assert kept.discarded == (lost,)

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gnomon.engine.ledger import Read
 from gnomon.engine.run import turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import GnomonError, StorageError, Superseded, TurnUnfinished
@@ -22,6 +23,7 @@ from gnomon.types.events import (
     TurnFailed,
     Unknown,
 )
+from gnomon.types.records import utc_now
 
 if TYPE_CHECKING:
     from gnomon.cli.render import Renderer
@@ -130,7 +132,8 @@ class Conversing:
             if answered.turn is not None:
                 self._show.show(event.event if isinstance(event, Live) else event)
             return False
-        is_over = answered.take(event, reader.at, reader.position)
+        answered.take(Read(reader.position, event, reader.at or utc_now()))
+        is_over = answered.is_over
         if answered.turn is None or reader.position <= self._shown_after:
             return is_over
         if not isinstance(event, _UNSHOWN):

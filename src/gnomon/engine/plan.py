@@ -101,7 +101,8 @@ class Planner:
         turn_id = self._turn_id or new_id("turn")
         started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=inputs)
         if is_cancelled:  # before it began
-            return Step((started, TurnCancelled(turn_id, fold.cancel.reason if fold.cancel else "")), "again")
+            reason = fold.cancel.reason if fold.cancel is not None else ""
+            return Step((started, TurnCancelled(turn_id, reason, cost=0.0)), "again")
         return Step((started, self._asked(turn_id)), "ask")
 
     def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
