@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import aiohttp
@@ -71,6 +71,41 @@ async def texts(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[Piece, No
                     for call in choice.delta.tool_calls:
                         if call.function and call.function.arguments:
                             yield Piece(call.function.arguments)
+
+
+async def tool_loop(
+    client: Raw | Aiohttp, model: str, question: str, tools: Sequence[object], run: Callable[..., object]
+) -> int:
+    """Ask, run what is called, ask again; the number of calls. One call at a time is all it knows."""
+    said: list[dict[str, object]] = [{"role": "user", "content": question}]
+    done = 0
+    while True:
+        asked = {"model": model, "messages": said, "tools": tools, "stream": True}
+        call = await _called(client.ask(encode({**asked, "stream_options": {"include_usage": True}})))
+        if call is None:
+            return done
+        result = run(**msgspec.json.decode(call["function"]["arguments"]))
+        said.append({"role": "assistant", "tool_calls": [call]})
+        said.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
+        done += 1
+
+
+async def _called(pieces: AsyncGenerator[bytes, None]) -> dict[str, Any] | None:
+    rest, call_id, name, arguments = b"", None, None, ""
+    async for data in pieces:
+        *events, rest = (rest + data).split(b"\n\n")
+        for event in events:
+            if event[6:] == b"[DONE]":
+                continue
+            for choice in decode(event[6:]).choices:
+                for piece in choice.delta.tool_calls or ():
+                    call_id = piece.id or call_id
+                    if piece.function is not None:
+                        name = piece.function.name or name
+                        arguments += piece.function.arguments or ""
+    if call_id is None:
+        return None
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 class _Connection(asyncio.Protocol):

@@ -4,8 +4,8 @@
 
 The model's name says what is answered: `text-2000` is that many pieces of text at once, `paced-40-50`
 forty pieces fifty milliseconds apart, each carrying the time it was sent, `args-500` one tool call
-whose arguments come in that many pieces. A path that begins with the name of another wire is
-answered as that one answers.
+whose arguments come in that many pieces, `loop-10` a call of `add` until ten results are there. A path
+that begins with the name of another wire is answered as that one answers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ def last_events(count: int, reason: str) -> bytes:
 @cache
 def whole(kind: str, count: int) -> bytes:
     """A whole answer, each event a chunk of its own, as a service sends it."""
-    if kind == "args":
-        call = '{"tool_calls":[{"index":0,%s"function":{%s"arguments":"%s"}}]}'
+    call = '{"tool_calls":[{"index":0,%s"function":{%s"arguments":"%s"}}]}'
+    if kind == "call":
+        said = call % (f'"id":"call_{count}","type":"function",', '"name":"add",', '{\\"a\\":1,\\"b\\":2}')
+        pieces = [event(said), last_events(9, "tool_calls")]
+    elif kind == "args":
         pieces = [event(call % ('"id":"call_1","type":"function",', '"name":"write",', '{\\"text\\":\\"'))]
         pieces += [event(call % ("", "", "piece "))] * (count - 2)
         pieces += [event(call % ("", "", '\\"}')), last_events(count, "tool_calls")]
@@ -98,8 +101,11 @@ class Connection(asyncio.Protocol):
         asked = re.search(rb'(?:"model": *"|/models/)([a-z]+)-(\d+)(?:-(\d+))?', self.buffer[:size])
         assert asked is not None, self.buffer[:size]
         assert place is not None
-        del self.buffer[:size]
         vendor, kind, count = place[1].decode(), asked[1].decode(), int(asked[2])
+        if kind == "loop":
+            results = self.buffer.count(b'"role":"tool"', end, size)
+            kind, count = ("call", results + 1) if results < count else ("text", 1)
+        del self.buffer[:size]
         if kind == "paced":
             self.pace(count, int(asked[3]) / 1000, PACED.get(vendor, _chat_paced))
         elif vendor in vendors.VENDORS:

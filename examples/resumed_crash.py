@@ -54,7 +54,7 @@ def show() -> None:
         assert effects == ["booked 12", "wrote to Ada"], effects
 
 
-if len(sys.argv) > 1:
+if len(sys.argv) == 3:
     asyncio.run(main(Path(sys.argv[1]), sys.argv[2] == "killed"))
 else:
     show()

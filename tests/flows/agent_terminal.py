@@ -1,7 +1,7 @@
 """A process that has an agent on a store, and does what it is told: a terminal, seen from a test.
 
-`agent_terminal.py URL FILE`: each line on stdin is a `Told`, each line on stdout a `Said`. What is told is done
-at once, beside what is under way. Its model and its tools leave in FILE what they did.
+`agent_terminal.py URL FILE`: each line on stdin is a `Told`, each line on stdout a `Said`. What is told is
+done at once, beside what is under way. Its model and its tools leave in FILE what they did.
 """
 
 from __future__ import annotations
@@ -156,6 +156,10 @@ class Terminal:
         async with self._agent.session(session).events(after) as reader:
             async for event in reader:
                 say(Said(number, event=encode_event(event).decode(), position=reader.position))
+
+    async def serve_all(self, _: int) -> None:
+        """Run whatever is found in the store, until the end."""
+        await self._agent.serve()
 
     async def stop_at(self, _: int, write: int, when: str) -> None:
         self._left, self._when = write, when

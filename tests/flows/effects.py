@@ -129,7 +129,7 @@ def _acted(effects: Effects, name: str, ctx: ToolContext, step: int) -> str:
 
 
 def ten_steps(effects: Effects, steps: Sequence[str] = STEPS) -> Callable[[Request], Line]:
-    """A model that has its ten calls made one after another; where it stands it sees from what it is shown."""
+    """A model that makes its ten calls one after another; where it stands it sees from what it is shown."""
 
     def answer(request: Request) -> Line:
         effects.note("asked")

@@ -2,8 +2,8 @@
 for each job, since a thousand runners are started.
 
 A job is a line on stdin. The runner sends the message, under the id that it had before, waits for the turn,
-and answers what is asked as a person would who looks what really happened. It says so at the write at which it
-is to be killed, and stands still there, or goes on. What is said on stdout begins with the job's number.
+and answers what is asked as a person would who looks what really happened. It says so at the write at which
+it is to be killed, and stands still there, or goes on. What is said on stdout begins with the job's number.
 """
 
 from __future__ import annotations

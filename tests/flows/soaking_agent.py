@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gnomon import Agent, ToolContext, tool
+from gnomon._threads import IDLE_S
 from gnomon.providers.scripted import Line, ScriptedProvider, calls, says
 from gnomon.types.requests import Request
 
@@ -99,6 +100,8 @@ async def main(url: str, warm: int, turns: int) -> None:
     await settled()
     say(turns)
     await agent.close()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    await asyncio.sleep(3 * IDLE_S)  # by then a thread that has had nothing to do is gone
     say(turns)
 
 

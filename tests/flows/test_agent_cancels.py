@@ -1,7 +1,7 @@
 """Cancel at every event of a turn, at once or after the step, from here or from another process.
 
-Whatever was under way: the turn ends, every call has its one result, what was used is recorded, and the session
-takes the next message.
+Whatever was under way: the turn ends, every call has its one result, what was used is recorded, and the
+session takes the next message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`kill -9` at every write of a run of ten calls, and again at every write of its recovery.
 
-Effects are counted in a file outside the store. No effect of a call that has its result is repeated, none of a
-call of which nobody knows is repeated in silence, and every run ends. With `GNOMON_SOAK=1` every pair of points
-is tried; otherwise some, by `GNOMON_TEST_SEED`.
+Effects are counted in a file outside the store. No effect of a call that has its result is repeated, none of
+a call of which nobody knows is repeated in silence, and every run ends. With `GNOMON_SOAK=1` every pair of
+points is tried; otherwise some, by `GNOMON_TEST_SEED`.
 """
 
 from __future__ import annotations

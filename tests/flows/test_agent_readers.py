@@ -1,7 +1,7 @@
 """Readers in processes of their own: they are killed and come back, and so does the runner.
 
-Each event of the ledger is read once. Deltas obey the rule of a reader: a higher attempt clears what was drawn,
-the next place is appended; and the message that is then completed is what was drawn.
+Each event of the ledger is read once. Deltas obey the rule of a reader: a higher attempt clears what was
+drawn, the next place is appended; and the message that is then completed is what was drawn.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from recorded_effects import entries_of, of_kind
-from terminals import STORES, Terminal, Work, terminal, work_on
+from terminals import STORES, Terminal, Work, terminal, until, work_on
 
 from gnomon.types.events import (
     Claimed,
@@ -16,6 +16,7 @@ from gnomon.types.events import (
     MessageReceived,
     ModelStarted,
     Released,
+    ToolFinished,
     TurnFinished,
     TurnStarted,
 )
@@ -80,6 +81,41 @@ async def test_two_processes_that_send_to_one_session_200_times_make_one_order(
     assert [entry.inputs for entry in of_kind(entries, TurnStarted)] == [(each,) for each in came]
     said = [entry.message.text for entry in of_kind(entries, MessageCompleted)]
     assert said == [f"re: {message_id}" for message_id in came]
+
+
+async def test_what_a_killed_process_has_left_is_found_and_ended_by_one_that_serves(work: Work) -> None:
+    """Twelve sessions in the middle of a turn, three with a message that nobody has read; none is named."""
+    async with terminal(work, 0.002) as first, terminal(work) as second, opened(work.url) as storage:
+        for at in range(12):
+            await first.do("send", session=f"s{at}", text="Go." if at % 2 else "say 300")
+        for at in range(3):
+            await first.do("send", session=f"s{at}", text="one more")
+        await until("some work", lambda: len(work.effects.all("effect")) > 6)
+        await first.kill()
+        second.begin("serve_all")
+        await _come_to_rest(second, {f"s{at}" for at in range(12)})
+        for at in range(12):
+            entries = await entries_of(storage, f"s{at}")
+            assert len(of_kind(entries, TurnFinished)) == (2 if at < 3 else 1)
+            spoken = of_kind(entries, MessageCompleted)
+            calls = [call.id for entry in spoken for call in entry.message.tool_calls]
+            assert [entry.result.call_id for entry in of_kind(entries, ToolFinished)] == calls
+    assert set(work.effects.by_key("effect").values()) == {1}
+
+
+async def _come_to_rest(serving: Terminal, left: set[str]) -> None:
+    """All of them, with a person who answers what is asked."""
+    for _ in range(2_000):
+        for session in sorted(left):
+            state = await serving.do("state", session=session)
+            if state == "waiting":
+                await serving.do("answer", session=session)
+            elif state == "idle":
+                left.remove(session)
+        if not left:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"nobody goes on with {sorted(left)}")
 
 
 async def _answered(terminal: Terminal) -> None:

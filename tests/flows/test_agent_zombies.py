@@ -38,17 +38,15 @@ def done_by(work: Work, pid: int) -> list[Noted]:
     return [line for line in work.effects.all() if line.pid == pid]
 
 
-async def takes_over(two: Terminal, work: Work) -> None:
+async def takes_over(two: Terminal) -> None:
     """By hand, and to the end of the turn, whatever has to be answered."""
     await two.do("resume", session="s", take_over=True)
     while await two.do("state", session="s") == "waiting":
         await two.do("answer", session="s")
-        await until_settled(two)
-
-
-async def until_settled(two: Terminal) -> None:
-    while await two.do("state", session="s") == "running":
-        await asyncio.sleep(0.02)
+        for _ in range(2_000):
+            if await two.do("state", session="s") != "running":
+                break
+            await asyncio.sleep(0.02)
 
 
 async def expect_no_more_of(zombie: Terminal, work: Work, before: int) -> None:
@@ -86,7 +84,7 @@ async def test_a_runner_that_slept_at_any_write_makes_no_call_that_is_not_its_ow
         sent = one.begin("send", session="s", text="Go.")
         await one.stopped()
         before = len(done_by(work, one.pid))
-        await takes_over(two, work)
+        await takes_over(two)
         await asyncio.sleep(LONGER_THAN_A_PROOF_S)
         one.go_on()
         await one.end(sent)
@@ -121,7 +119,7 @@ async def test_a_runner_that_slept_in_a_call_starts_nothing_after_it(work: Work,
         before = len(done_by(work, one.pid))
         if what == "model":
             work.effects.open()
-        await takes_over(two, work)
+        await takes_over(two)
         work.effects.open()
         await asyncio.sleep(LONGER_THAN_A_PROOF_S)
         one.go_on()
@@ -137,6 +135,18 @@ def _has_begun(work: Work, name: str, what: str) -> bool:
     if what == "model":
         return bool(work.effects.all("asked"))
     return any(line.name == name for line in work.effects.all("effect"))
+
+
+async def test_whoever_waits_for_a_turn_that_another_brings_to_its_end_gets_it(work: Work) -> None:
+    """A question that was asked and answered while it slept is none any more."""
+    async with terminal(work) as one, terminal(work) as two:
+        result = one.begin("run", session="s", text="hold tool")
+        await until("the call", lambda: _has_begun(work, "hold", "tool"))
+        await one.stop()
+        await takes_over(two)
+        work.effects.open()
+        one.go_on()
+        assert await one.end(result) == ["end_turn", "Held."]
 
 
 async def test_whoever_reads_a_run_that_was_taken_over_gets_the_error(work: Work) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import assert_type
 
+import msgspec
+
 from gnomon import (
     Agent,
     Budget,
     Finish,
     Image,
+    LocalSession,
     Message,
     MessageCompleted,
     Provider,
@@ -19,6 +22,7 @@ from gnomon import (
     Request,
     Response,
     Run,
+    Session,
     Stream,
     StreamFold,
     Text,
@@ -37,7 +41,7 @@ from gnomon import (
     tool,
 )
 from gnomon.tools.function import FunctionTool
-from gnomon.types.events import ProviderEvent, RunEvent, StreamEvent, TurnStop
+from gnomon.types.events import ProviderEvent, RunEvent, SessionEvent, StreamEvent, TurnStop
 from gnomon.types.messages import ToolCall
 
 # --- tools ------------------------------------------------------------------
@@ -228,6 +232,62 @@ def use_it_without_a_loop() -> None:
         for event in stream:
             assert_type(event, StreamEvent)
         assert_type(stream.response, Response)
+
+
+# --- outputs and sessions ---------------------------------------------------
+
+
+class Invoice(msgspec.Struct):
+    total: int
+
+
+async def ask_for_an_output() -> None:
+    agent = Agent(Echo(), output=Invoice)
+    assert_type(agent, Agent[Invoice])
+    turn = await agent.run("hi")
+    assert_type(turn, Turn[Invoice])
+    assert_type(turn.output.total, int)
+    assert_type((await Agent(Echo()).run("hi")).output, str)
+    async with agent.stream("hi", on_leave="detach") as run:
+        assert_type(run, Run[Invoice])
+        async for partial in run.partials():
+            assert_type(partial, object)
+    Agent(Echo(), permissions="sometimes")  # type: ignore[reportCallIssue, reportArgumentType]
+
+
+async def talk_on() -> None:
+    async with Agent(Echo(), output=Invoice, storage="memory://") as agent:
+        session = agent.session("order-17")
+        assert_type(session, LocalSession[Invoice])
+        spoken_to: Session = session
+        assert_type(await spoken_to.send("hi", when_busy="steer"), str)
+        assert_type(await session.run("hi"), Turn[Invoice])
+        assert_type((await session.turn_result()).output, Invoice)
+        assert_type(await session.fork(at=3), LocalSession[Invoice])
+        async with session.events(after=5) as reader:
+            async for event in reader:
+                assert_type(event, SessionEvent)
+            assert_type(reader.position, int)
+        await session.cancel("later")  # type: ignore[reportArgumentType]
+    assert_type(Agent.from_file("agents.toml"), Agent[str])
+
+
+def talk_on_without_a_loop() -> None:
+    with sync.Agent(Echo(), output=Invoice) as agent:
+        assert_type(agent, sync.Agent[Invoice])
+        session = agent.session()
+        assert_type(session, sync.Session[Invoice])
+        assert_type(session.run("hi").output, Invoice)
+        assert_type(session.fork(), sync.Session[Invoice])
+        with session.events() as reader:
+            for event in reader:
+                assert_type(event, SessionEvent)
+            assert_type(reader.position, int)
+        with agent.stream("hi") as run:
+            assert_type(run, sync.Run[Invoice])
+            assert_type(list(run.partials()), list[object])
+    assert_type(sync.Agent.from_file("agents.toml"), sync.Agent[str])
+    assert_type(sync.Agent(Echo()).run("hi").output, str)
 
 
 # --- what is written down ---------------------------------------------------

@@ -40,9 +40,13 @@ class Rows:
         self._resting.pop(ledger.session_id, None)
 
     async def _write_soon(self) -> None:
-        while self._resting:
-            await asyncio.sleep(_PAUSE_S)
+        try:
+            while self._resting:
+                await asyncio.sleep(_PAUSE_S)
+                await self.write()
+        except asyncio.CancelledError:  # the loop ends, and nobody has closed the agent
             await self.write()
+            raise
 
     async def write(self) -> None:
         """Write what is to be written now."""

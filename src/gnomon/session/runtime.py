@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from weakref import WeakValueDictionary
 
@@ -56,7 +56,8 @@ class Runtime:
         self._owns_store = owns_store
         self._storage: asyncio.Future[Storage] | None = None
         self._held: asyncio.Future[None] | None = None
-        self._holding = AsyncExitStack()
+        self._standing: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
         self._ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
         self._opening: dict[str, asyncio.Future[Ledger]] = {}
         self._driver = EmbeddedDriver(self._unattended)
@@ -86,14 +87,25 @@ class Runtime:
     async def hold(self) -> None:
         """Be known as alive, before the first session is claimed."""
         if self._held is None or (self._held.done() and self._held.exception() is not None):
-            self._held = asyncio.ensure_future(self._hold())
+            self._held = self.event_loop.create_future()
+            # In a task, which a loop that ends ends in order, also when nobody closes the agent.
+            self._standing = asyncio.ensure_future(self._stand(self._held))
         await asyncio.shield(self._held)
 
-    async def _hold(self) -> None:
-        storage = await self.storage()
-        if isinstance(storage, SupportsOwners):
-            await self._holding.enter_async_context(storage.holding(self.owner))
-        await self._sockets.open()
+    async def _stand(self, held: asyncio.Future[None]) -> None:
+        try:
+            storage = await self.storage()
+            owned = storage.holding(self.owner) if isinstance(storage, SupportsOwners) else nullcontext()
+            async with owned:
+                await self._sockets.open()
+                held.set_result(None)
+                await self._leaving.wait()
+        except BaseException as error:
+            if held.done():
+                raise
+            held.set_exception(error)
+        finally:
+            await self._sockets.close()
 
     # --- ledgers
 
@@ -261,11 +273,10 @@ class Runtime:
                 await self._serving
         await self.lookout.close()
         await self.rows.close()
-        for beginning in (self._held, self._storage, *self._opening.values()):
+        self._leaving.set()
+        for beginning in (self._standing, self._storage, *self._opening.values()):
             if beginning is not None:  # what has begun is let go of when it is there
                 await asyncio.wait({beginning})
-        await self._sockets.close()
-        await self._holding.aclose()
         if self._owns_store and self._storage is not None and self._storage.exception() is None:
             await self._storage.result().close()
 

@@ -1,0 +1,42 @@
+"""Another Python that measures something for us, as often as it is asked.
+
+What a peer needs is not installed here: an environment variable names a Python that has it. The script
+reads numbers from its input, does its work so many times, and answers each with CPU seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure import say
+
+Ask = Callable[[int], float]
+
+
+@contextmanager
+def peer(variable: str, script: str, what: str) -> Iterator[Ask | None]:
+    """What asks the peer; nothing, with the reason said, where no Python has it."""
+    python = os.environ.get(variable)
+    if not python:
+        say(f"{what}: no {variable}, so it is left out")
+        yield None
+        return
+    command = [python, str(Path(__file__).with_name(script))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield lambda times: _answer(process, times)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answer(process: subprocess.Popen[str], times: int) -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{times}\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
