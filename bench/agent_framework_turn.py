@@ -1,6 +1,6 @@
 """CPU seconds a turn of agent-framework with a model in the same process; run by a Python that has it.
 
-    python bench/agent_framework_turn.py      reads numbers of turns, answers each with seconds a turn
+python bench/agent_framework_turn.py      reads numbers of turns, answers each with seconds a turn
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from agent_framework import (  # pyright: ignore[reportMissingImports]
 class Ready(BaseChatClient):  # pyright: ignore[reportUntypedBaseClass]
     """A model whose answer is there already."""
 
-    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **more: Any) -> Awaitable[Any]:
+    def _inner_get_response(
+        self, *, messages: Any, stream: bool, options: Any, **more: Any
+    ) -> Awaitable[Any]:
         async def answer() -> Any:
             return ChatResponse(messages=[Message(role="assistant", contents=["done"])], response_id="r")
 

@@ -30,6 +30,14 @@ def peer(variable: str, script: str, what: str) -> Iterator[Ask | None]:
     try:
         yield lambda times: _answer(process, times)
     finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """By the end of its input, so that it puts away its files."""
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 

@@ -1,6 +1,6 @@
 """`make bench`: what Gnomon costs, beside what it would cost without Gnomon.
 
-    python bench/run.py [--quick] [--no-install] [--json FILE]
+    python bench/run.py [--quick] [--only PART …] [--no-install] [--json FILE]
 
 The table goes to stdout, what is going on to stderr; the exit code is 1 when a limit is broken.
 """
@@ -13,10 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import agents
 import counting
 import growing
 import install
 import msgspec
+import resuming
 import sharing
 import startup
 import streaming
@@ -25,14 +27,15 @@ from measure import Row
 import storing
 import wire
 
+_PARTS = (startup, streaming, wire, counting, storing, sharing, growing, agents, resuming)
+PARTS = {part.__name__: part for part in _PARTS}
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
 
 
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
-    parts = (startup, streaming, wire, counting, storing, sharing, growing)
-    rows = [row for part in parts for row in part.rows(quick=options.quick)]
-    if not options.no_install:
+    rows = [row for name in options.only or PARTS for row in PARTS[name].rows(quick=options.quick)]
+    if not options.no_install and not options.only:
         rows += install.rows()
     print(table(rows))
     if options.json:
@@ -47,6 +50,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="bench/run.py", description="What Gnomon costs, as ratios to a floor."
     )
     parser.add_argument("--quick", action="store_true", help="the fewest rounds that still mean something")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument(
         "--no-install", action="store_true", help="leave out the install, which needs a package index"
     )

@@ -31,12 +31,13 @@ Job = Callable[[], Awaitable[None]]
 def rows(*, quick: bool) -> list[Row]:
     rounds = QUICK_ROUNDS if quick else ROUNDS
     say(f"wire: {rounds} rounds over loopback, then 5 of {STREAMS} live streams (about a minute)")
-    with _server() as port:
+    with serving() as port:
         return [*asyncio.run(_all(port, rounds)), *vendors.rows(port, quick=quick)]
 
 
 @contextmanager
-def _server() -> Iterator[int]:
+def serving() -> Iterator[int]:
+    """The port of a model server in a process of its own."""
     script = Path(__file__).with_name("server.py")
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     try:

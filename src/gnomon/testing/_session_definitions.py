@@ -126,7 +126,7 @@ class SessionDefinitions(SessionSuite):
             expect("the answer in the fork", "Fork.", (await stage.turn(forks[0], "fork")).text)
 
     async def test_a_fork_in_the_middle_of_a_turn_takes_the_next_message(self) -> None:
-        """Promise 7: every call has a result before the model is asked; and the calls are not made again."""
+        """Promise 7: what was open there is over in the fork, and its calls are not made again."""
         tool = StageTool("save")
         async with self.staged(_saving, tools=[tool]) as stage:
             session = stage.session()
@@ -135,7 +135,7 @@ class SessionDefinitions(SessionSuite):
             at = 1 + next(at for at, entry in enumerate(whole) if isinstance(entry, MessageCompleted))
             fork = await within("the end of fork", stage.forking(session).fork(at=at))
             stage.keep(fork)
-            sent = await within("the end of send", fork.send("two", when_busy="interrupt"))
+            sent = await within("the end of send", fork.send("two"))
             ledger = await stage.all_answered([sent], fork.id)
             expect("the last end", "TurnFinished", type(ends(ledger)[-1]).__name__)
             expect("runs of the tool in both", 1, tool.runs)

@@ -162,8 +162,9 @@ class SessionReading(SessionSuite):
         """Promise 6: at every place, while the session runs, in parts of every length."""
         async with self._with_tool(turns=3) as stage:
             session = stage.session()
-            sent = [await session.send(text) for text in ("one", "two", "three")]
-            ledger = await stage.all_answered(sent)
+            for text in ("one", "two", "three"):
+                await stage.turn(session, text)
+            ledger = await stage.over(3)
             for length in (1, 2, 3, 5, 8):
                 seen = await _in_parts(session, length, turns=3)
                 expect(f"read in parts of {length}", ledger[: len(seen)], seen)
@@ -174,8 +175,9 @@ class SessionReading(SessionSuite):
         async with self._with_tool(turns=3) as stage:
             session = stage.session()
             async with beside(_in_parts(session, 1, turns=3)) as reading:
-                sent = [await session.send(text) for text in ("one", "two", "three")]
-                ledger = await stage.all_answered(sent)
+                for text in ("one", "two", "three"):
+                    await stage.turn(session, text)
+                ledger = await stage.over(3)
                 seen = await within("the reader that keeps coming back", reading)
             expect("what it has read", ledger[: len(seen)], seen)
 
@@ -186,15 +188,15 @@ class SessionReading(SessionSuite):
         async with self._with_tool() as stage:
             session = stage.session()
             async with session.events() as reader:
-                await session.send("one")
-                await session.send("two")
-                ended = 0
-                while ended < 2:
-                    event = await next_event(reader)
-                    if is_stored(event):
+                for text in ("one", "two"):
+                    await session.send(text)
+                    event: SessionEvent | None = None
+                    while not is_end(event):
+                        event = await next_event(reader)
                         stored = (await stage.ledger())[reader.position - 1 : reader.position]
-                        expect("in the store when it was seen", [event], stored)
-                        ended += is_end(event)
+                        expect(
+                            "in the store when it was seen", [event] if is_stored(event) else stored, stored
+                        )
 
     # --- deltas
 
@@ -244,8 +246,9 @@ class SessionReading(SessionSuite):
             session = stage.session()
             async with session.events() as reader:
                 await session.send("one")
+                seen = await _read_turns(reader, 1)
                 await session.send("two")
-                seen = await _read_turns(reader, 2)
+                seen += await _read_turns(reader, 1)
         over: set[str] = set()
         for event in seen:
             if isinstance(event, MessageCompleted):
