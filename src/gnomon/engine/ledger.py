@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import NamedTuple, Self
+from functools import cache
+from typing import NamedTuple, Self, cast
 
 import msgspec
 
@@ -71,9 +72,9 @@ class Ledger:
         self.session_id = session_id
         self.fold = Fold()
         self._storage = storage
-        # Asked once: whether a protocol is kept is a costly question, and an append is a hot path.
-        self._blobs = storage if isinstance(storage, SupportsBlobs) else None
-        self._owners = storage if isinstance(storage, SupportsOwners) else None
+        has_blobs, knows_owners = _powers(type(storage))
+        self._blobs = cast(SupportsBlobs, storage) if has_blobs else None
+        self._owners = cast(SupportsOwners, storage) if knows_owners else None
         self._clock = clock or SystemClock()
         self._claim: Claimed | None = None
         self._row: SessionRecord | None = None
@@ -440,6 +441,12 @@ class Ledger:
             else:
                 return self._row
         raise Conflict(f"the row of session {self.session_id!r} is written by too many at once")
+
+
+@cache
+def _powers(kind: type) -> tuple[bool, bool]:
+    """Asked once a kind: whether a protocol is kept is a costly question, and sessions come and go."""
+    return issubclass(kind, SupportsBlobs), issubclass(kind, SupportsOwners)
 
 
 def _with_owner(metadata: Meta, owner: str | None) -> Meta:

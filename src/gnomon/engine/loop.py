@@ -8,7 +8,7 @@ the journal ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from typing import Protocol, cast
 
@@ -50,6 +50,10 @@ class Attendant(Protocol):
 
     async def opened(self) -> None:
         """Before anything is claimed."""
+        ...
+
+    async def claiming(self, append: Awaitable[bool]) -> bool:
+        """Do the append with the claim in it, and whatever goes with it."""
         ...
 
     async def claimed(self) -> None:
@@ -203,7 +207,7 @@ class Loop:
         if self._made_calls is not None:
             await self._made_calls.end()
         if self._attendant is not None:
-            await _patiently(asyncio.ensure_future(self._attendant.closed()))
+            await self._attendant.closed()
 
     # --- writing
 
@@ -219,7 +223,12 @@ class Loop:
                 step = self._batched(step, entries)
             if journal.is_shared:
                 self._owned(entries, claim, step)
-            if not entries or await journal.try_append(entries, seen):
+            if not entries:
+                break
+            appending = journal.try_append(entries, seen)
+            if claim is not None and self._attendant is not None:
+                appending = self._attendant.claiming(appending)
+            if await appending:
                 break
             self.look()
         self._take(entries)

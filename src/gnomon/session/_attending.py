@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from gnomon.engine.ledger import Ledger
@@ -25,14 +27,20 @@ class Attending:
         self.loop: Loop | None = None
 
     async def opened(self) -> None:
-        """Before the claim: a new session has a row first, so that it is found whatever happens next."""
+        """Before the claim."""
         runtime, ledger = self._runtime, self._ledger
         await runtime.hold()
-        if self._row is not None:
-            await ledger.create(self._row)
         if self.loop is not None:
             runtime.loops[ledger.session_id] = (self.loop, ledger)
             runtime.lookout.start()
+
+    async def claiming(self, append: Awaitable[bool]) -> bool:
+        """A new session gets its row in the same breath: two writes at once are one sync of the disk."""
+        row, self._row = self._row, None
+        if row is None:
+            return await append
+        _, is_appended = await asyncio.gather(self._ledger.create(row), append)
+        return is_appended
 
     async def claimed(self) -> None:
         """The row says who runs it, for whoever looks for sessions that nobody runs."""
@@ -40,7 +48,7 @@ class Attending:
         runtime.rows.forget(ledger)
         row = ledger.known_row
         is_said = row is not None and row.runnable and row.metadata.get("owner") == runtime.owner
-        if self._row is None and not is_said:
+        if not is_said:
             await ledger.project("running", runnable=True, owner=runtime.owner)
 
     async def closed(self) -> None:
