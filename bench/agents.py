@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from statistics import median, quantiles
 from typing import Any
 
@@ -37,7 +36,7 @@ from wire import CHUNKS, LIVE_CHUNKS, PLAIN, QUESTION, STEP_MS, STREAMS, serving
 
 ROUNDS, QUICK_ROUNDS = 11, 5
 TURNS, HTTP_TURNS, LOOPS, STREAMED = 500, 200, 20, 5
-STEPS = 10
+STEPS, MANY = 10, 50
 REST_S = 0.3
 """The rows of sessions that rest are written within this time."""
 
@@ -96,51 +95,66 @@ def _beside_agent_framework(rounds: int) -> list[Row]:
     with peer("GNOMON_AGENT_FRAMEWORK_PYTHON", "agent_framework_turn.py", "agent-framework") as ask:
         if ask is None:
             return []
-        agent = Agent(Ready())
-        took = _beside(lambda: ask(TURNS), agent, TURNS, TURNS, rounds)
+        with asyncio.Runner() as runner:
+            agent = Agent(Ready())
+            timers = {"peer": lambda: ask(TURNS), "ours": _timed(runner, lambda: _runs(agent, TURNS), TURNS)}
+            took = _warm_in_turns(timers, rounds)
     what = "a turn, its model in this process, nothing stored / agent-framework's"
     return [compared(what, took["ours"], took["peer"], limit=0.5)]
 
 
 def _beside_langgraph(rounds: int) -> list[Row]:
-    """A tool step on SQLite, of one session after another."""
-    what = f"a step of {STEPS}, its model in this process, ledger on SQLite"
+    """A tool step on SQLite: of one session after another, and of many at once."""
     with peer("GNOMON_LANGGRAPH_PYTHON", "langgraph_loop.py", "LangGraph") as ask:
         if ask is None:
             return []
-        with _kept(Ready(STEPS), tools=[add]) as agent:
-            took = _beside(lambda: ask(3), agent, LOOPS, LOOPS * STEPS, rounds)
-    return [compared(f"{what} / LangGraph's with its saver", took["ours"], took["peer"], limit=1 / 20)]
+        with folder() as place, asyncio.Runner() as runner:
+            agent = Agent(Ready(STEPS), tools=[add], storage=f"sqlite:///{place}/ours.db")
+            timers = {
+                "peer": lambda: ask(3, 1),
+                "ours": _timed(runner, lambda: _runs(agent, LOOPS), LOOPS * STEPS),
+                "peer, many": lambda: ask(MANY, MANY),
+                "ours, many": _timed(runner, lambda: _runs_at_once(agent, MANY), MANY * STEPS),
+            }
+            took = _warm_in_turns(timers, rounds)
+            runner.run(agent.close())
+    what, peers = (
+        f"a step of {STEPS}, its model in this process, ledger on SQLite",
+        "LangGraph's with its saver",
+    )
+    return [
+        compared(f"{what} / {peers}", took["ours"], took["peer"], limit=1 / 20),
+        compared(f"{what}, {MANY} sessions at once / {peers}", took["ours, many"], took["peer, many"]),
+    ]
 
 
-def _beside(ask: Timer, agent: Agent[str], times: int, count: int, rounds: int) -> Samples:
-    """The peer and the agent in turns; `count` is of what the cost is shown."""
-    with asyncio.Runner() as runner:
+def _timed(runner: asyncio.Runner, job: Callable[[], Coroutine[Any, Any, None]], count: int) -> Timer:
+    """CPU of this process; `count` is of what the cost is shown."""
 
-        def ours() -> float:
-            gc.collect()
-            start = time.process_time()
-            runner.run(_runs(agent, times))
-            return (time.process_time() - start) / count
+    def timer() -> float:
+        gc.collect()
+        start = time.process_time()
+        runner.run(job())
+        return (time.process_time() - start) / count
 
-        timers = {"peer": ask, "ours": ours}
-        in_turns(timers, 1)  # to warm up
-        took = in_turns(timers, rounds)
-        runner.run(agent.close())
-        return took
+    return timer
 
 
-@contextmanager
-def _kept(model: Provider, **options: Any) -> Iterator[Agent[str]]:
-    """An agent with a new file for its ledger."""
-    with folder() as place:
-        yield Agent(model, storage=f"sqlite:///{place}/ours.db", **options)
+def _warm_in_turns(timers: dict[str, Timer], rounds: int) -> Samples:
+    in_turns(timers, 1)
+    return in_turns(timers, rounds)
 
 
 async def _runs(agent: Agent[str], times: int) -> None:
     for _ in range(times):
         turn = await agent.run(QUESTION)
         assert turn.text in ("done", "word ")
+    await asyncio.sleep(REST_S)
+
+
+async def _runs_at_once(agent: Agent[str], times: int) -> None:
+    turns = await asyncio.gather(*(agent.run(QUESTION) for _ in range(times)))
+    assert all(turn.text == "done" for turn in turns)
     await asyncio.sleep(REST_S)
 
 

@@ -1,7 +1,7 @@
 """Another Python that measures something for us, as often as it is asked.
 
 What a peer needs is not installed here: an environment variable names a Python that has it. The script
-reads numbers from its input, does its work so many times, and answers each with CPU seconds.
+reads lines of numbers from its input, which say how much to do, and answers each with CPU seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from measure import say
 
-Ask = Callable[[int], float]
+Ask = Callable[..., float]
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def peer(variable: str, script: str, what: str) -> Iterator[Ask | None]:
     command = [python, str(Path(__file__).with_name(script))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        yield lambda times: _answer(process, times)
+        yield lambda *numbers: _answer(process, numbers)
     finally:
         _end(process)
 
@@ -42,9 +42,9 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def _answer(process: subprocess.Popen[str], times: int) -> float:
+def _answer(process: subprocess.Popen[str], numbers: tuple[int, ...]) -> float:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(f"{times}\n")
+    process.stdin.write(" ".join(map(str, numbers)) + "\n")
     process.stdin.flush()
     return float(process.stdout.readline())

@@ -1,6 +1,6 @@
 """CPU seconds a tool step of LangGraph with its SQLite saver; run by a Python that has both.
 
-    python bench/langgraph_loop.py      reads numbers of loops, answers each with seconds a step
+    python bench/langgraph_loop.py      reads how many loops and how many at once, answers with seconds a step
 
 A loop is a thread of its own with ten calls of one plain tool, by a model in the same process. A step is
 an answer with a call and its result: what an agent of theirs does, two nodes, each with a checkpoint that
@@ -51,24 +51,28 @@ def graph(saver: AsyncSqliteSaver) -> Any:
     return made.compile(checkpointer=saver)
 
 
-async def loops(folder: str, count: int) -> float:
+async def loop(made: Any) -> None:
+    config = {"configurable": {"thread_id": f"thread-{time.monotonic_ns()}"}, "recursion_limit": 100}
+    ended = await made.ainvoke({"messages": [HumanMessage("add")]}, config, durability="sync")
+    assert len(ended["messages"]) == 2 * STEPS + 2
+
+
+async def loops(folder: str, count: int, together: int) -> float:
     async with AsyncSqliteSaver.from_conn_string(f"{folder}/saver.db") as saver:
         await saver.setup()
         await saver.conn.execute("PRAGMA synchronous = FULL")
         made = graph(saver)
         gc.collect()
         start = time.process_time()
-        for _ in range(count):
-            config = {"configurable": {"thread_id": f"thread-{time.monotonic_ns()}"}, "recursion_limit": 100}
-            ended = await made.ainvoke({"messages": [HumanMessage("add")]}, config, durability="sync")
-            assert len(ended["messages"]) == 2 * STEPS + 2
+        for _ in range(0, count, together):
+            await asyncio.gather(*(loop(made) for _ in range(together)))
         return (time.process_time() - start) / (count * STEPS)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder, asyncio.Runner() as runner:
         for line in sys.stdin:
-            print(runner.run(loops(folder, int(line))), flush=True)
+            print(runner.run(loops(folder, *map(int, line.split()))), flush=True)
 
 
 if __name__ == "__main__":

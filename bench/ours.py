@@ -1,7 +1,11 @@
-"""Gnomon beside other frameworks: an adapter for a harness that is kept elsewhere (`make bench-peers`)."""
+"""Gnomon beside other frameworks: an adapter for a harness that is kept elsewhere (`make bench-peers`).
+
+`GNOMON_BENCH_STORAGE` names a store for its ledger, which is off otherwise, as it is with the others.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable
 
 from benchlib import Adapter, add, main, write  # pyright: ignore[reportMissingImports]
@@ -9,6 +13,7 @@ from benchlib import Adapter, add, main, write  # pyright: ignore[reportMissingI
 
 class Gnomon(Adapter):
     name = "ours"
+    storage = os.environ.get("GNOMON_BENCH_STORAGE") or None
     IMPORT = "from gnomon import Agent; from gnomon.providers.openai import OpenAIProvider"
 
     def load(self) -> str:
@@ -24,7 +29,8 @@ class Gnomon(Adapter):
     def make_agent(self, model: object, tools: tuple[str, ...] = ()) -> object:
         known = {"add": add, "write": write}
         budget = gnomon.Budget(rounds=1000)
-        return gnomon.Agent(model, tools=[gnomon.tool(known[name]) for name in tools], budget=budget)
+        chosen = [gnomon.tool(known[name]) for name in tools]
+        return gnomon.Agent(model, tools=chosen, budget=budget, storage=self.storage)
 
     async def turn(self, agent: object, prompt: str, history: object = None) -> str:
         return (await agent.run(prompt, messages=history or ())).text
@@ -62,7 +68,7 @@ class Gnomon(Adapter):
                     stop_reason="end_turn", usage=gnomon.Usage(input_tokens=5, output_tokens=1)
                 )
 
-        return gnomon.Agent(Fake())
+        return gnomon.Agent(Fake(), storage=self.storage)
 
 
 main(Gnomon)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from effects import Effects, ten_steps, tools_of
 from recorded_effects import entries_of, of_kind
-from terminals import PATIENCE_S, STORES, Work, terminal, until, work_on
+from terminals import PATIENCE_S, STORES, Terminal, Work, terminal, until, work_on
 
 from gnomon import Agent
 from gnomon.providers.scripted import Line, ScriptedProvider, says
@@ -77,21 +77,23 @@ async def test_a_turn_that_is_cancelled_at_any_event_leaves_a_session_that_goes_
 ) -> None:
     effects = work.effects
     provider = ScriptedProvider(lambda request: four_steps(effects, request), verbatim=False, delay_s=0.002)
-    async with opened(work.url) as storage:
-        async with Agent(provider, name="cancelled", tools=tools_of(effects), storage=storage) as agent:
-            cancelled = 0
-            for number in range(1 if SOAK else 1 + SEED % EVERY, FAR, 1 if SOAK else EVERY):
-                async with asyncio.timeout(PATIENCE_S):
-                    session = agent.session(f"s{number}")
-                    is_in_time = await cancelled_at(session, number, mode)
-                    assert (await session.refresh()).state == "idle", number
-                    assert (await session.run("next")).text == "Here again."
-                entries = await entries_of(storage, session.id)
-                cancelled += check(entries)
-                if not is_in_time:
-                    break
-            else:
-                raise AssertionError("the turn never ended by itself")
+    async with (
+        opened(work.url) as storage,
+        Agent(provider, name="cancelled", tools=tools_of(effects), storage=storage) as agent,
+    ):
+        cancelled = 0
+        for number in range(1 if SOAK else 1 + SEED % EVERY, FAR, 1 if SOAK else EVERY):
+            async with asyncio.timeout(PATIENCE_S):
+                session = agent.session(f"s{number}")
+                is_in_time = await cancelled_at(session, number, mode)
+                assert (await session.refresh()).state == "idle", number
+                assert (await session.run("next")).text == "Here again."
+            entries = await entries_of(storage, session.id)
+            cancelled += check(entries)
+            if not is_in_time:
+                break
+        else:
+            raise AssertionError("the turn never ended by itself")
     assert cancelled > (40 if SOAK else 40 // EVERY)
     assert set(effects.by_key("effect").values()) <= {1}
 
@@ -123,8 +125,7 @@ async def test_a_turn_that_another_process_cancels_leaves_a_session_that_goes_on
             session, far = f"s{number}", chance.randrange(1, 40)
             await owner.do("send", session=session, text="Go.")
             other.begin("read", session=session)
-            events = other.latest
-            await until(f"{far} events", lambda: len(events) >= far or _is_over(events))
+            await _has_read(other, far)
             await other.do("cancel", session=session, mode=mode)
             assert await other.do("state", session=session) == "idle"
             assert await other.do("run", session=session, text="next") == ["end_turn", "re: next"]
@@ -136,8 +137,13 @@ async def test_a_turn_that_another_process_cancels_leaves_a_session_that_goes_on
     assert set(work.effects.by_key("effect").values()) <= {1}
 
 
-def _is_over(said: list[object]) -> bool:
-    return any('"turn_finished"' in line.event for line in said)  # type: ignore[attr-defined]
+async def _has_read(reader: Terminal, far: int) -> None:
+    """So many events, or all that there are."""
+    events = reader.latest
+    await until(
+        f"{far} events",
+        lambda: len(events) >= far or any('"turn_finished"' in line.event for line in events),
+    )
 
 
 async def test_a_long_call_elsewhere_ends_soon_after_another_process_cancels_it(work: Work) -> None:
@@ -146,17 +152,17 @@ async def test_a_long_call_elsewhere_ends_soon_after_another_process_cancels_it(
         for held in ("hold model", "hold tool", "block tool"):
             session = held.replace(" ", "-")
             await owner.do("send", session=session, text=held)
-            asked = len(work.effects.all())
-            await until("the call", lambda: _has_begun(work, held))
+            await _has_begun(work, held)
             await other.do("cancel", session=session)
-            assert await other.do("state", session=session) == "idle", (held, asked)
+            assert await other.do("state", session=session) == "idle", held
             assert await other.do("run", session=session, text="next") == ["end_turn", "re: next"]
             async with opened(work.url) as storage:
                 check(await entries_of(storage, session))
 
 
-def _has_begun(work: Work, held: str) -> bool:
+async def _has_begun(work: Work, held: str) -> None:
     name, what = held.split()
     if what == "model":
-        return bool(work.effects.all("asked"))
-    return any(line.name == name for line in work.effects.all("effect"))
+        await until("the call of the model", lambda: work.effects.all("asked"))
+    else:
+        await until("the call", lambda: any(line.name == name for line in work.effects.all("effect")))

@@ -65,6 +65,17 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
         process.kill()
 
 
+def very_slow(gnomon: Gnomon, *arguments: str) -> subprocess.Popen[bytes]:
+    """A run that has begun to speak, and would go on for a minute; other runs are not slowed down."""
+    settings = Path(gnomon.env["XDG_CONFIG_HOME"]) / "gnomon" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[providers.demo]\ndelay_s = 1.0\n")
+    process = gnomon.start(*arguments, "--output", "stream-json", LONG)
+    waiting_for(process, "text_delta")
+    settings.unlink()
+    return process
+
+
 @pytest.fixture
 def shop(gnomon: Gnomon, tmp_path: Path) -> Path:
     """Tools that another package has installed: one that takes long, one that asks."""
@@ -407,9 +418,12 @@ def test_a_reader_that_leaves_early_cancels_the_turn_of_a_session_too(gnomon: Gn
     gnomon("hi")
     process = gnomon.start("-q", "-c", "-m", "demo:slow", LONG)
     assert process.stdout is not None
+    assert process.stderr is not None
     process.stdout.read(1)
     process.stdout.close()
-    process.wait(timeout=PROMPTLY_S)
+    assert process.wait(timeout=PROMPTLY_S) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
     assert "turn_cancelled" in kinds(gnomon, listed(gnomon)[0]["id"])
 
 
@@ -504,7 +518,9 @@ def test_the_answer_to_a_question_becomes_the_result_of_the_call(gnomon: Gnomon,
 
 
 def test_a_question_of_a_run_that_is_not_kept_is_an_error_that_says_so(gnomon: Gnomon, shop: Path) -> None:
-    failed_in_one_line(gnomon("-q", "--no-store", "-t", "permit", "permit"), 2, "May I", "not kept")
+    done = gnomon("-q", "--no-store", "-t", "permit", "permit")
+    assert done.returncode == 2
+    assert re.fullmatch(r"gnomon: error: [^\n]*May I [^\n]*not kept[^\n]*\n", done.stderr.decode())
 
 
 def test_an_interrupting_prompt_takes_the_place_of_a_question(gnomon: Gnomon, shop: Path) -> None:
@@ -533,12 +549,11 @@ def test_a_second_terminal_is_queued_and_says_so(gnomon: Gnomon) -> None:
 
 
 def test_a_busy_session_may_reject_or_be_interrupted(gnomon: Gnomon) -> None:
-    first = gnomon.start("-m", "demo:slow", "--output", "stream-json", LONG)
-    waiting_for(first, "text_delta")
+    first = very_slow(gnomon)
     failed_in_one_line(gnomon("-c", "--when-busy", "reject", "hello"), 1, "is busy")
     session_id = listed(gnomon)[0]["id"]
     failed_in_one_line(gnomon("resume", session_id), 1, "run by another process", "--take-over")
-    done = gnomon("-c", "--when-busy", "interrupt", "-m", "demo", QUESTION)
+    done = gnomon("-c", "--when-busy", "interrupt", QUESTION)
     assert done.returncode == 0, done.stderr
     assert b"84" in done.stdout
     _, err = ended(first)
@@ -562,8 +577,7 @@ def test_ctrl_c_of_who_is_queued_does_not_end_the_turn_of_the_other(gnomon: Gnom
 
 
 def test_a_running_turn_is_cancelled_from_another_terminal(gnomon: Gnomon) -> None:
-    first = gnomon.start("-m", "demo:slow", "--output", "stream-json", LONG)
-    waiting_for(first, "text_delta")
+    first = very_slow(gnomon)
     session_id = listed(gnomon)[0]["id"]
     done = gnomon("cancel", session_id)
     assert done.returncode == 0, done.stderr

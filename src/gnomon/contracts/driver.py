@@ -45,8 +45,9 @@ class Driver(Protocol):
       driver's own store reaches; with a `delay` the segment must not run earlier.
     - a wake must lead to at least one run of the segment; the same wake again, by
       `(tenant, session_id, reason_seq)`, must do nothing.
-    - segments may run side by side; even two of one session may, and the one that
-      cannot claim it ends at once.
+    - segments must run side by side, so that a long one holds up no other; even two of
+      one session may, and the one that cannot claim it ends at once.
+    - what is to run later must not be lost when `serve` ends and is called again.
     - `serve` must call `run_segment` for each wake until it is cancelled, and must
       call it again after `Yield`. When it is cancelled it must let running segments
       stop, and must leave no task.

@@ -10,7 +10,15 @@ from gnomon.types.events import SessionEvent
 from gnomon.types.messages import Content, Message
 from gnomon.types.steps import CancelMode, SessionStatus, Turn
 
-__all__ = ["Input", "Session", "SessionReader", "WhenBusy"]
+__all__ = [
+    "Input",
+    "Session",
+    "SessionReader",
+    "SupportsAnswers",
+    "SupportsFork",
+    "SupportsResume",
+    "WhenBusy",
+]
 
 Input: TypeAlias = Content | Message | Sequence[Content]
 
@@ -52,7 +60,8 @@ class Session(Protocol):
     Stable once two back ends keep it.
 
     - `send` must return once the message is durable and the session woken, with
-      the id of the message; the same id sent again must be the same message.
+      the id of the message; the same id sent again must be the same message, and must
+      change nothing, whatever `when_busy` says.
     - after an error or a cancel the session must be idle again, and take the next
       message (Y1).
     - a message sent during a turn must be queued, rejected with `Conflict`, put in
@@ -61,8 +70,9 @@ class Session(Protocol):
       approval (Y2).
     - `events` may have any number of readers, each from its own place; a slow one
       must not be in the way of the run (Y3).
-    - `turn_result` must wait for the latest turn to end. A turn that failed must be
-      given with its `error`; before the first turn it must raise `RuntimeError`.
+    - `turn_result` must wait for the latest turn to end, after a `send` for that which
+      answers it. A turn that failed must be given with its `error`; before the first turn
+      it must raise `RuntimeError`, and `TurnUnfinished` when the turn waits for a person.
     - everything here must behave the same in this process and over a wire (Y4).
     - two processes that open one session must not both run it (Y5).
     - `cancel` must return once the turn has ended or will not go on, and must do
@@ -86,7 +96,7 @@ class Session(Protocol):
         """What happened after that place, and then what happens."""
         ...
 
-    async def turn_result(self) -> Turn:
+    async def turn_result(self) -> Turn[object]:
         """What the latest turn came to, when it has ended."""
         ...
 
@@ -95,3 +105,43 @@ class Session(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class SupportsAnswers(Protocol):
+    """A session in which a call may wait for a person.
+
+    - the answer must be the result of the call, or leave to run it again under the same
+      key; of two answers at once one must be taken and the other refused.
+    - an answer to nothing must raise `NotFound`, and leave no trace.
+    """
+
+    async def answer(
+        self,
+        content: Content | Sequence[Content] = (),
+        *,
+        call_id: str | None = None,
+        run_again: bool = False,
+    ) -> None: ...
+
+
+@runtime_checkable
+class SupportsResume(Protocol):
+    """A session whose open turn can be gone on with: after a crash, or after its agent was changed.
+
+    - it must raise `Conflict` while another that is alive runs the session, unless
+      `take_over` is said; whoever is taken over must write nothing more (Y5).
+    """
+
+    async def resume(self, *, take_over: bool = False) -> None: ...
+
+
+@runtime_checkable
+class SupportsFork(Protocol):
+    """A session that can be copied up to a place.
+
+    - the copy must have the same events up to `at`, and must end what is open there;
+      the original must not change.
+    """
+
+    async def fork(self, at: int | None = None, *, session_id: str | None = None) -> Session: ...

@@ -110,4 +110,5 @@ async def _wait(task: asyncio.Task[Any], limit_s: float) -> asyncio.CancelledErr
             await asyncio.wait((task,), timeout=left)
         except asyncio.CancelledError as error:
             hurried = error
+            task.cancel()  # who is told twice tells it twice: the work may hang in its own end
     return hurried

@@ -167,12 +167,12 @@ class Stage:
     def forking(self, session: Session) -> Forking:
         return session if isinstance(session, Forking) else skip(self._suite, "forks")
 
-    async def turn(self, session: Session, input: Input) -> Turn:
+    async def turn(self, session: Session, input: Input) -> Turn[object]:
         """Send, and wait for what comes of it."""
         await within("the end of send", session.send(input))
         return await self.result(session)
 
-    async def result(self, session: Session) -> Turn:
+    async def result(self, session: Session) -> Turn[object]:
         return await within("the result of the turn", session.turn_result())
 
     async def state(self, session: Session, wanted: SessionState) -> None:

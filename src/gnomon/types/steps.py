@@ -15,11 +15,11 @@ from gnomon.types.requests import Request, Response, Usage
 if TYPE_CHECKING:  # a default of a type variable is known to type checkers long before Python 3.13
     from typing_extensions import TypeVar
 
-    Out = TypeVar("Out", default=str)
+    Out = TypeVar("Out", default=str, covariant=True)
 else:
     from typing import TypeVar
 
-    Out = TypeVar("Out")
+    Out = TypeVar("Out", covariant=True)
 
 __all__ = [
     "CancelMode",
