@@ -41,7 +41,7 @@ __all__ = ["Attendant", "Loop"]
 
 _UNSHOWN = (Claimed, Released, MessageReceived)
 _GRACE_S = 5.0
-_STALE_S = 1.0
+_STALE_S = 0.25
 """A proof of ownership older than this is looked at again before the model is asked."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -18,7 +19,7 @@ from gnomon.engine.ledger import Ledger
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work
-from gnomon.errors import Conflict
+from gnomon.errors import Conflict, Superseded
 from gnomon.session._attending import Attending
 from gnomon.session._lookout import Lookout
 from gnomon.session._rows import Rows
@@ -28,6 +29,8 @@ from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
 __all__ = ["LOST_WAKE", "TENANT", "Runtime"]
+
+log = logging.getLogger("gnomon.session")
 
 TENANT = "default"
 LOST_WAKE = timedelta(seconds=30)
@@ -222,6 +225,8 @@ class Runtime:
         try:
             async for _ in loop.events():
                 pass
+        except Superseded as lost:
+            log.warning("%s; this runner has stopped", lost)
         except Conflict:  # another that is alive runs it, and reads what was sent
             if take_over:
                 raise
