@@ -87,7 +87,7 @@ def test_the_help_fits_a_screen_and_ends_with_examples(gnomon: Gnomon, command: 
 def test_the_commands_are_listed_where_one_looks(gnomon: Gnomon) -> None:
     bare = lines_of(gnomon("db"))
     assert [line.split()[0] for line in bare if line.split()[:1] and line.split()[0] in COMMANDS] == COMMANDS
-    assert any(line.strip().startswith("db ") for line in lines_of(gnomon("--help")))
+    assert any("db" in line.replace(",", " ").split() for line in lines_of(gnomon("--help")))
 
 
 def test_options_may_stand_before_the_command(gnomon: Gnomon, filled: str) -> None:

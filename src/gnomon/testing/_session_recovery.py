@@ -228,13 +228,13 @@ async def _resumed(session: Session) -> None:
         await session.resume()
 
 
-async def _gone_on(stage: Stage, session: Session) -> Turn:
+async def _gone_on(stage: Stage, session: Session) -> Turn[object]:
     """What the open turn comes to, when this runtime goes on with it."""
     await within("the end of resume", _resumed(session))
     return await stage.result(session)
 
 
-async def _over(stage: Stage, session: Session) -> Turn:
+async def _over(stage: Stage, session: Session) -> Turn[object]:
     await stage.over(1, session.id)
     return await stage.result(session)
 

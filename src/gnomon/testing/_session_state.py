@@ -156,5 +156,5 @@ class SessionState(SessionSuite):
                 await session.close()
 
 
-def _said(turn: Turn) -> tuple[str, str]:
+def _said(turn: Turn[object]) -> tuple[str, str]:
     return turn.text, turn.stop
