@@ -79,7 +79,11 @@ class Calls:
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         message_id = turn.completed.message_id if turn.completed is not None else ""
-        return ToolRunner(self._agent, self._journal.session_id, turn.id, message_id, self._places)
+        journal = self._journal
+        # A run that nobody else can see cannot wait for anybody either.
+        return ToolRunner(
+            self._agent, journal.session_id, turn.id, message_id, self._places, can_ask=journal.is_shared
+        )
 
     def _is_unsettled(self, job: Job, turn: TurnState) -> bool:
         call_id = job.call.id

@@ -35,7 +35,7 @@ from gnomon.types.messages import Message, Meta, ToolCall
 from gnomon.types.records import LedgerEvent
 from gnomon.types.requests import Usage, add_usage
 
-__all__ = ["Fold", "Snapshot", "Waiting"]
+__all__ = ["VERSION", "Fold", "Snapshot", "Waiting"]
 
 _RECENT = 1_000
 """How many messages are remembered by their id, to know one that is sent again."""
@@ -65,7 +65,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = Usage()
     cost: float | None = 0.0
     cancel: CancelRequested | None = None
-    version: int = 2
+    version: int = 0
+    """Of this form; written by hand, since a default would not be."""
+
+
+VERSION = 2
 
 
 class Fold:
@@ -161,6 +165,7 @@ class Fold:
             usage=self.usage,
             cost=self.cost,
             cancel=self.cancel,
+            version=VERSION,
         )
 
     def state(self) -> Meta:

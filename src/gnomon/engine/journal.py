@@ -23,6 +23,11 @@ class Journal(Protocol):
     is_shared: bool
     """Whether others can see it, so that it has to be claimed."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether another runner has taken the session, as far as is known."""
+        ...
+
     async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
         """Add the entries as one, after that place. `False`: others were first, and are in the fold."""
         ...
@@ -48,6 +53,7 @@ class Scratch:
     """A journal of one run that nobody else can see, and that ends with it."""
 
     is_shared = False
+    is_lost = False
 
     def __init__(self, session_id: str, messages: Iterable[Message] = (), clock: Clock | None = None) -> None:
         self.session_id = session_id

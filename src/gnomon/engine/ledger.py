@@ -25,7 +25,7 @@ from gnomon.contracts.storage import (
     read_events,
 )
 from gnomon.engine.clock import Clock, SystemClock
-from gnomon.engine.fold import Fold, Snapshot
+from gnomon.engine.fold import VERSION, Fold, Snapshot
 from gnomon.engine.ids import new_id
 from gnomon.errors import Conflict, NotFound, Superseded
 from gnomon.stream import PullStream
@@ -120,6 +120,11 @@ class Ledger:
     def claim_held(self) -> Claimed | None:
         """Our claim, as long as we know of no later one."""
         return None if self._is_superseded() else self._claim
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another runner has taken the session that was ours, as far as is known."""
+        return self._is_superseded()
 
     # --- reading
 
@@ -475,7 +480,7 @@ def _snapshot(checkpoint: Checkpoint) -> Snapshot | None:
         found = msgspec.convert(checkpoint.state, Snapshot)
     except msgspec.ValidationError:
         return None
-    return found if found.version == Snapshot().version else None
+    return found if found.version == VERSION else None
 
 
 def _type_of(entry: LedgerEntry) -> str:

@@ -131,9 +131,12 @@ class Loop:
             self.interrupt.set()
 
     def look(self) -> None:
-        """Others may have written: a cancel that is to take effect now does."""
+        """Others may have written: a cancel that is to take effect now does, and so does a takeover."""
+        if self._state is None:
+            return
         asked = self._journal.fold.cancel
-        if asked is not None and asked.mode == "now" and self._state is not None:
+        is_lost = self._journal.is_lost and self._state.asking is not None
+        if is_lost or (asked is not None and asked.mode == "now"):
             self.interrupt.set()
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:

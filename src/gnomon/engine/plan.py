@@ -261,7 +261,7 @@ def _unfinished(
 
 
 def _cost(turn: TurnState) -> float | None:
-    return None if turn.cost is None or not turn.rounds else float(turn.cost)
+    return None if turn.cost is None else float(turn.cost)
 
 
 def _has_output(turn: TurnState) -> bool:

@@ -9,7 +9,7 @@ from gnomon.engine._partial import PartialJSON
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.clock import Clock
 from gnomon.engine.turn import Ended, TurnState
-from gnomon.errors import ConfigError, InvalidOutput
+from gnomon.errors import ConfigError, InvalidOutput, TurnUnfinished
 from gnomon.stream import PullStream
 from gnomon.types.events import (
     AttemptDiscarded,
@@ -58,9 +58,17 @@ class Run(PullStream[RunEvent], Generic[Out]):
         if self._turn is None:
             state = self._state()
             if state is None or state.ended is None:
-                raise RuntimeError("the turn is not over: read its events to the end first")
+                raise self._unfinished(state)
             self._turn = cast("Turn[Out]", turn_of(state, self.session_id, self._answer))
         return self._turn
+
+    def _unfinished(self, state: TurnState | None) -> Exception:
+        for asked in state.open_questions if state is not None else ():
+            hint = f"answer in session {self.session_id!r}, which then goes on"
+            return TurnUnfinished(
+                f"the turn waits for an answer: {asked.question}", turn_id=self.id, hint=hint
+            )
+        return RuntimeError("the turn is not over: read its events to the end first")
 
     async def text(self) -> AsyncGenerator[str, None]:
         """Only the text, as it comes."""

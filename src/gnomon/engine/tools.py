@@ -95,13 +95,21 @@ class ToolRunner:
     """Runs the calls of one message."""
 
     def __init__(
-        self, agent: Definition, session_id: str, turn_id: str, message_id: str, parallel: asyncio.Semaphore
+        self,
+        agent: Definition,
+        session_id: str,
+        turn_id: str,
+        message_id: str,
+        parallel: asyncio.Semaphore,
+        *,
+        can_ask: bool = True,
     ) -> None:
         self._agent = agent
         self._session_id = session_id
         self._turn_id = turn_id
         self._message_id = message_id
         self._places = parallel
+        self._can_ask = can_ask
 
     def key(self, call: ToolCall) -> str:
         return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
@@ -139,7 +147,11 @@ class ToolRunner:
         try:
             return checked_result(call, await self._execute(job, attempt, report))
         except AskUser as asked:
-            return QuestionAsked(self._turn_id, call.id, encodable(asked.message), asked.options)
+            question = encodable(asked.message)
+            if not self._can_ask:
+                text = f"nobody can be asked here, and this would have been the question: {question}"
+                return ToolResult.of(call, text, status="error")
+            return QuestionAsked(self._turn_id, call.id, question, asked.options)
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
         except BaseException as error:  # also `sys.exit`: whatever it was, it is logged
