@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast, get_args, overload
+from typing import Generic, Literal, Self, TypeAlias, cast, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.definition import Definition, OnChange, Permissions, Toolbox
+from gnomon.engine.given import check_number, checked_messages, checked_name, of_kind, one_of
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
 from gnomon.engine.instructions import Instructions, check_instructions
@@ -29,9 +30,9 @@ from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
-from gnomon.errors import ConfigError, InvalidInput
+from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.session.local import LocalSession, as_message
+from gnomon.session.local import LocalSession, as_message, checked_session_id
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
 from gnomon.tools.function import as_tool
@@ -145,25 +146,28 @@ class Agent(Generic[Out]):
         clock: Clock | None = None,
     ) -> None:
         check_instructions(instructions)
+        check_number("temperature", temperature, may_be_zero=True)
+        check_number("max_tokens", max_tokens, is_whole=True)
         provider, catalogue = _provider(model, settings), Catalogue(models)
+        answer = _answer(output, output_mode, provider, catalogue)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
-        self._owns_store = not isinstance(storage, Storage)
+        self._owns_store = isinstance(storage, str)
         self._is_durable = storage is not None
         self._runtime: Runtime | None = None
         self._definition = Definition(
-            name=_name(name),
+            name=checked_name(name),
             provider=provider,
-            tools=Toolbox(_tool(item) for item in _listed(tools)),
-            budget=budget or Budget(),
+            tools=_toolbox(tools, answer),
+            budget=of_kind("a budget", budget, Budget, "Budget(rounds=10)") or Budget(),
             accounts=Accounts(_counter(counter), catalogue),
             instructions=instructions,
-            answer=_answer(output, output_mode, provider, catalogue),
-            permissions=_one_of("permissions", permissions, Permissions),
-            on_change=_one_of("on_change", on_change, OnChange),
+            answer=answer,
+            permissions=one_of("permissions", permissions, Permissions),
+            on_change=one_of("on_change", on_change, OnChange),
             temperature=temperature,
             max_tokens=max_tokens,
-            thinking=thinking,
+            thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
         )
 
@@ -228,9 +232,9 @@ class Agent(Generic[Out]):
 
         A reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
         """
-        message, earlier = as_message(prompt), _messages(messages)
+        message, earlier = as_message(prompt), checked_messages(messages)
         if on_leave != "cancel":
-            _one_of("on_leave", on_leave, Literal["cancel", "detach"])
+            one_of("on_leave", on_leave, Literal["cancel", "detach"])
             return self._detached(message, earlier)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
@@ -265,7 +269,7 @@ class Agent(Generic[Out]):
 
     def session(self, session_id: str | None = None) -> LocalSession[Out]:
         """The conversation of that id; a new one without. It is made by its first message."""
-        return LocalSession(self._live(), _session_id(session_id))
+        return LocalSession(self._live(), checked_session_id(session_id))
 
     async def serve(self) -> None:
         """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""
@@ -277,18 +281,26 @@ class Agent(Generic[Out]):
     def _live(self) -> Runtime:
         """What runs sessions here; anew for an event loop that is another than the last."""
         loop = asyncio.get_running_loop()
-        if self._runtime is None or self._runtime.event_loop is not loop:
-            if self._runtime is not None and not self._runtime.event_loop.is_closed():
-                raise RuntimeError(
-                    f"the agent {self.name!r} is used in another event loop: close it there, or make two"
-                )
-            self._runtime = Runtime(self._definition, self._store, self._clock, owns_store=self._owns_store)
+        last = self._runtime
+        if last is not None and last.event_loop is loop:
+            return last
+        if last is not None and not last.event_loop.is_closed():
+            raise RuntimeError(
+                f"the agent {self.name!r} is used in another event loop: close it there, or make two"
+            )
+        left = last.left_open if last is not None else None
+        self._runtime = Runtime(
+            self._definition, self._store, self._clock, owns_store=self._owns_store, left=left
+        )
         return self._runtime
 
     async def close(self) -> None:
         """Let go of what the agent holds open. What runs stays open in the store. May be called twice."""
-        if self._runtime is not None and self._runtime.event_loop is asyncio.get_running_loop():
-            await self._runtime.close()
+        runtime = self._runtime
+        if runtime is not None and runtime.event_loop.is_closed():
+            runtime = self._live()  # which lets go of what was left open in a loop that is over
+        if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
+            await runtime.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -298,32 +310,6 @@ class Agent(Generic[Out]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-_T = TypeVar("_T")
-
-
-def _one_of(what: str, given: _T, kinds: object) -> _T:
-    known = get_args(kinds)
-    if given not in known:
-        raise ConfigError(f"{what} is {given!r}", hint=f"it may be one of {', '.join(map(repr, known))}")
-    return given
-
-
-def _name(name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise ConfigError("an agent needs a name: a text that is not empty")
-    return name
-
-
-def _session_id(given: object) -> str:
-    if given is None:
-        return new_id("ses")
-    if not isinstance(given, str) or not given:
-        raise InvalidInput(
-            "the id of a session is a text that is not empty", hint="leave it out for a new one"
-        )
-    return given
 
 
 def _store(given: object) -> Callable[[], Storage]:
@@ -349,7 +335,7 @@ def _store(given: object) -> Callable[[], Storage]:
 
 def _answer(output: object, mode: OutputMode, provider: Provider, catalogue: Catalogue) -> Answer | None:
     """How the output is asked for: as the vendor can, as far as that is known."""
-    _one_of("output_mode", mode, OutputMode)
+    one_of("output_mode", mode, OutputMode)
     if output is None or output is str:
         return None
     from gnomon.engine.answer import Answer
@@ -390,6 +376,17 @@ def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:
     raise TypeError(f"a model is a string such as 'demo' or a Provider, not {type(model).__name__}")
 
 
+def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
+    made = Toolbox(_tool(item) for item in _listed(tools))
+    for offered in answer.tools if answer is not None else ():
+        if made.get(offered.name) is not None:
+            raise ConfigError(
+                f"a tool is called {offered.name!r}, which is the name of the tool that takes the output",
+                hint="give it another name",
+            )
+    return made
+
+
 def _listed(tools: object) -> Sequence[object]:
     if isinstance(tools, Sequence) and not isinstance(tools, str | bytes):
         return cast("Sequence[object]", tools)
@@ -404,10 +401,3 @@ def _tool(item: object) -> Tool:
     if callable(item):
         return as_tool(item)
     raise TypeError(f"a tool is a function, a Tool or a name, not {type(item).__name__}")
-
-
-def _messages(messages: Sequence[Message]) -> Sequence[Message]:
-    for message in cast("Sequence[object]", messages):
-        if not isinstance(message, Message):
-            raise TypeError(f"messages are a list of Message, and {type(message).__name__} was found in it")
-    return messages

@@ -172,9 +172,7 @@ def check_storage(url: str, settings: Mapping[str, object] | None = None) -> Non
     _storage(url, settings)
 
 
-def _storage(
-    url: str, settings: Mapping[str, object] | None
-) -> tuple[str, type[object], dict[str, object]]:
+def _storage(url: str, settings: Mapping[str, object] | None) -> tuple[str, type[object], dict[str, object]]:
     scheme, separator, _ = url.strip().partition("://")
     if not separator:
         hint = "write sqlite:///gnomon.db, postgresql://…, redis://…, mongodb://…, dynamodb://region/table"

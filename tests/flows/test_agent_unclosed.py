@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_program_that_does_not_close_its_agent_ends_in_silence(way: str, tmp_path: Path) -> None:
+def test_a_program_that_does_not_close_its_agent_ends_in_silence(way: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     program = PROGRAM.replace("{ask}", WAYS[way])
     ended = subprocess.run(
@@ -43,9 +44,12 @@ async def test_a_program_that_does_not_close_its_agent_ends_in_silence(way: str,
     told = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]
     assert (ended.returncode, told) == (0, [])
     assert ended.stdout.strip() in ("done", "TurnFinished")
+    assert asyncio.run(states(url)) == [("idle", False)]
+
+
+async def states(url: str) -> list[tuple[str, bool]]:
     store = registry.storage(url)
     try:
-        rows = (await store.list_sessions()).items
-        assert [(row.status, row.runnable) for row in rows] == [("idle", False)]
+        return [(row.status, row.runnable) for row in (await store.list_sessions()).items]
     finally:
         await store.close()

@@ -69,7 +69,8 @@ async def expect_no_more_of(zombie: Terminal, work: Work, before: int) -> None:
 
 async def expect_usable(zombie: Terminal) -> None:
     """It goes on with whatever else there is."""
-    assert await zombie.do("log") == []
+    told = await zombie.do("log")
+    assert [line for line in told if not line.endswith("this runner has stopped")] == []
     assert await zombie.do("run", session="s", text="again") == ["end_turn", "re: again"]
     assert await zombie.do("run", session="other", text="hello") == ["end_turn", "re: hello"]
     await zombie.quit()

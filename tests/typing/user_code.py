@@ -298,3 +298,22 @@ def spell_out_a_tool(made: FunctionTool[[str, int], str]) -> str:
 
 
 spell_out_a_tool(tool(lambda city, days: f"{city} {days}"))
+
+
+# --- instructions of the agent's own dependencies ------------------------------
+
+
+class Tenant:
+    language: str = "en"
+
+
+async def in_their_language(context: ToolContext[Tenant]) -> str:
+    return f"Answer in {context.deps.language}."
+
+
+def with_any_context(context: ToolContext) -> str:
+    return f"This is turn {context.turn_id}."
+
+
+assert_type(Agent("demo", instructions=in_their_language, deps=Tenant()), Agent[str])
+assert_type(Agent("demo", instructions=with_any_context), Agent[str])

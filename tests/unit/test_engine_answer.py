@@ -155,3 +155,32 @@ async def test_the_end_says_what_the_model_said() -> None:
     async with agent(GOOD).stream("where?") as run:
         ended = [event async for event in run if isinstance(event, TurnFinished)]
     assert [event.stop for event in ended] == ["end_turn"]
+
+
+@pytest.mark.parametrize("mode", ["native", "tool"])
+async def test_nothing_is_an_output_where_the_type_allows_it(mode: str) -> None:
+    line = calls(OUTPUT_TOOL, result=None) if mode == "tool" else '{"result": null}'
+    made: Agent[object] = Agent(
+        ScriptedProvider([line]),
+        output=int | None,  # type: ignore[arg-type]
+        output_mode=mode,  # type: ignore[arg-type]
+    )
+    turn = await made.run("?")
+    assert turn.has_output
+    assert turn.output is None
+
+
+@tool(name=OUTPUT_TOOL)
+def namesake(number: int) -> str:
+    """A tool that happens to be called like the one that takes an output."""
+    return f"got {number}"
+
+
+async def test_a_tool_of_the_same_name_is_a_tool_like_any_other_where_there_is_no_such_tool() -> None:
+    plain = Agent(ScriptedProvider([calls(OUTPUT_TOOL, number=1), "Done."]), tools=[namesake])
+    assert (await plain.run("?")).text == "Done."
+    native = agent(calls(OUTPUT_TOOL, number=1), GOOD, tools=[namesake])
+    async with native.stream("?") as run:
+        shown = [partial async for partial in run.partials()]
+    assert run.turn.output == ROME
+    assert {"number": 1} not in shown

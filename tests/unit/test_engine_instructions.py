@@ -13,6 +13,7 @@ from gnomon import Agent, ToolContext, tool
 from gnomon.engine.instructions import instructions_for
 from gnomon.errors import ConfigError
 from gnomon.providers.scripted import ScriptedProvider, calls, says
+from gnomon.types.events import Released
 
 CONTEXT: ToolContext = ToolContext(call_id="", session_id="ses", turn_id="turn", deps={"who": "Ada"})
 
@@ -107,3 +108,50 @@ async def test_a_function_is_asked_once_a_turn_and_its_failure_ends_the_turn() -
     with pytest.raises(LookupError, match="no file"):
         await agent.run("c")
     assert len(set(asked)) == 3
+
+
+async def cancelled() -> str:
+    raise asyncio.CancelledError
+
+
+async def cancels_itself() -> str:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
+async def leaves() -> str:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("instructions", [cancelled, cancels_itself, leaves])
+async def test_a_function_that_ends_its_own_task_fails_its_turn_and_nothing_else(instructions: Any) -> None:
+    agent = Agent(ScriptedProvider(["never"]), instructions=instructions)
+    with pytest.raises(RuntimeError, match="a function that raised"):
+        await agent.run("a")
+    async with agent, asyncio.timeout(10):
+        session = agent.session("s")
+        turn = await session.run("a")
+        assert turn.stop == "failed"
+        async with session.events() as reader:
+            seen = [await reader.__anext__() for _ in range(6)]
+        assert isinstance(seen[-1], Released)  # and it is not begun again and again
+
+
+async def test_a_reader_that_leaves_while_the_instructions_are_made_ends_them() -> None:
+    ended = asyncio.Event()
+
+    async def instructions() -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "never"
+
+    agent = Agent(ScriptedProvider(["never"]), instructions=instructions)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await agent.run("a")
+    assert ended.is_set()

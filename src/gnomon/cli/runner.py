@@ -72,8 +72,10 @@ class CommandAgent(Agent[str]):
 class _CommandRuntime(Runtime):
     kept = Kept()
 
-    def new_row(self, session_id: str, message: Message, *, is_run_here: bool = False) -> SessionRecord:
-        row = super().new_row(session_id, message, is_run_here=is_run_here)
+    def new_row(
+        self, session_id: str, message: Message, *, is_run_here: bool = False, is_runnable: bool = True
+    ) -> SessionRecord:
+        row = super().new_row(session_id, message, is_run_here=is_run_here, is_runnable=is_runnable)
         return msgspec.structs.replace(row, metadata={**self.kept.as_metadata(), **row.metadata})
 
     async def wake(self, session_id: str, reason_seq: int) -> None:

@@ -65,10 +65,10 @@ class EmbeddedDriver:
             self._woken.popitem(last=False)
         self._put((tenant, session_id), delay.total_seconds() if delay is not None else 0.0, reason_seq)
 
-    def look_at(self, tenant: str, session_id: str) -> None:
+    def look_at(self, tenant: str, session_id: str, delay_s: float = 0.0) -> None:
         """Have the session looked at, for no reason of the ledger's."""
         if not self._is_closed:
-            self._put((tenant, session_id))
+            self._put((tenant, session_id), delay_s)
 
     def _put(self, key: _Key, delay_s: float = 0.0, reason_seq: int = 0) -> None:
         if delay_s <= 0:
@@ -122,6 +122,11 @@ class EmbeddedDriver:
             delay_s = self._delay_after(key)
             told = str(error) if isinstance(error, GnomonError) else repr(error)
             log.warning("session %s of %s: %s; again in %.1f s", key[1], key[0], told, delay_s)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():  # of something within: again, but not at once
+                delay_s = self._delay_after(key)
+            raise
         finally:
             del self._running[key]
             if outcome is None or isinstance(outcome, Yield) or key in self._again:

@@ -52,7 +52,7 @@ class Answer:
         """The output in the last message of a turn; `InvalidOutput` when there is none."""
         for message in reversed(messages):
             if message.role == "assistant":
-                return self._output.parse(_said(message))
+                return self._output.parse(_given(message) if self.mode == "tool" else message.text)
         raise InvalidOutput("the model has said nothing")
 
     def partial(self, value: object) -> object:
@@ -74,7 +74,7 @@ class Answer:
         return Message.user(f"{text}\nPlease {again}.")
 
 
-def _said(message: Message) -> str:
+def _given(message: Message) -> str:
     """The arguments of the output tool, where it was called, else the text."""
     given = (call.arguments for call in message.tool_calls if call.name == OUTPUT_TOOL)
     return next(given, message.text)

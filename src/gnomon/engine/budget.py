@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import msgspec
 
@@ -29,8 +29,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("rounds", "tokens", "seconds", "cost"):
-            limit: float | None = getattr(self, name)
-            if limit is not None and not limit > 0:  # so that NaN is refused too
+            limit = cast(object, getattr(self, name))
+            if limit is None:
+                continue
+            kind = int if name in ("rounds", "tokens") else int | float
+            if isinstance(limit, bool) or not isinstance(limit, kind):
+                what = "a whole number" if kind is int else "a number"
+                raise TypeError(f"a budget of {name} is {what}, not {type(limit).__name__}")
+            if not limit > 0:  # so that NaN is refused too
                 raise ValueError(
                     f"a budget of {limit} {name} allows nothing: give a positive number, or None"
                 )

@@ -42,6 +42,7 @@ class Calls:
         self._places = asyncio.Semaphore(PARALLEL)
         self._reader = ReadOutput(journal.full_output)
         self._begun: frozenset[str] = frozenset()
+        self._begun_in = ""
         self._cleared: set[str] = set()
         self._running: dict[str, asyncio.Task[Outcome]] = {}
         self._progress: list[ToolProgress] = []
@@ -54,9 +55,13 @@ class Calls:
         wanted = self._journal.fold.cut and self._agent.tools.get(READ_OUTPUT) is None
         return (READ_OUTPUT_DEF,) if wanted else ()
 
-    def begin(self, begun: frozenset[str]) -> None:
-        """Those calls began under another runner, which was lost before they ended."""
-        self._begun = begun
+    def begin(self, begun: frozenset[str], message_id: str) -> None:
+        """Those calls of that message began under another runner, which was lost before they ended.
+
+        The message is told too: some servers name the first call of every answer alike.
+        """
+        self._begun, self._begun_in = begun, message_id
+        self._cleared.clear()
 
     def next(self, turn: TurnState) -> Batch:
         """The calls that come first among those that are open. Nothing changes by asking."""
@@ -78,16 +83,23 @@ class Calls:
         return [job_of(call, self._agent, extra) for call in turn.open_calls]
 
     def _runner(self, turn: TurnState) -> ToolRunner:
-        message_id = turn.completed.message_id if turn.completed is not None else ""
         journal = self._journal
         # A run that nobody else can see cannot wait for anybody either.
         return ToolRunner(
-            self._agent, journal.session_id, turn.id, message_id, self._places, can_ask=journal.is_shared
+            self._agent,
+            journal.session_id,
+            turn.id,
+            _message_of(turn),
+            self._places,
+            can_ask=journal.is_shared,
         )
 
     def _is_unsettled(self, job: Job, turn: TurnState) -> bool:
         call_id = job.call.id
-        return call_id in self._begun and call_id not in self._cleared and call_id not in turn.questions
+        return self._has_begun(job, turn) and call_id not in self._cleared and call_id not in turn.questions
+
+    def _has_begun(self, job: Job, turn: TurnState) -> bool:
+        return job.call.id in self._begun and _message_of(turn) == self._begun_in
 
     def _is_answered(self, job: Job, turn: TurnState) -> bool:
         answer = turn.answers.get(job.call.id)
@@ -132,8 +144,7 @@ class Calls:
 
     def _start(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
         if self._channel.current is None and any(self._streams(job) for job in jobs):
-            message_id = turn.completed.message_id if turn.completed is not None else ""
-            self._channel.begin(turn.id, message_id, (0, 0), self._journal.fold.seq)
+            self._channel.begin(turn.id, _message_of(turn), (0, 0), self._journal.fold.seq)
         for job in jobs:
             if job.call.id not in self._running:
                 work = runner.finish(job, self._attempt(job, turn), self._report)
@@ -151,7 +162,7 @@ class Calls:
         self._channel.end()
 
     def _attempt(self, job: Job, turn: TurnState) -> int:
-        again = job.call.id in self._begun or job.call.id in turn.questions
+        again = self._has_begun(job, turn) or job.call.id in turn.questions
         return 2 if again else 1
 
     def _streams(self, job: Job) -> bool:
@@ -191,3 +202,8 @@ class Calls:
                 hurried = error
         if hurried is not None:
             raise hurried
+
+
+def _message_of(turn: TurnState) -> str:
+    """The message that makes the open calls."""
+    return turn.completed.message_id if turn.completed is not None else ""

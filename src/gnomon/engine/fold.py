@@ -21,9 +21,11 @@ from gnomon.types.events import (
     Claimed,
     Compacted,
     Event,
+    LedgerEntry,
     MessageCompleted,
     MessageReceived,
     ModelStarted,
+    QuestionAsked,
     Released,
     ToolFinished,
     TurnCancelled,
@@ -129,6 +131,22 @@ class Fold:
         """Whether that call of the last message is answered."""
         return self.turn is not None and call_id in self.turn.results
 
+    def has(self, entry: LedgerEntry) -> bool:
+        """Whether that stands already, of what a runner comes to know in the latest turn."""
+        turn = self.turn
+        match entry:
+            case MessageReceived(message_id=message_id):
+                return message_id in self.recent
+            case MessageCompleted(message_id=message_id):
+                completed = turn.completed if turn is not None else None
+                return completed is not None and completed.message_id == message_id
+            case ToolFinished(result=result):
+                return self.has_result(result.call_id)
+            case QuestionAsked(call_id=call_id):
+                return turn is not None and call_id in turn.questions
+            case _:
+                return False
+
     def skim(self, event: LedgerEvent) -> bool:
         """Take in an event of a turn that is settled, where that can be done without reading it whole."""
         kind = event.type
@@ -207,7 +225,9 @@ class Fold:
 
     def _want_cancel(self, asked: CancelRequested, at: datetime | None, counts: bool) -> None:
         # One that comes when there is nothing to do must not end what comes after it.
-        if self.open_turn is not None or self.waiting:
+        if self.open_turn is None and not self.waiting:
+            return
+        if self.cancel is None or self.cancel.mode != "now":  # what was to end at once still is
             self.cancel = asked
 
     def _compact(self, compacted: Compacted, at: datetime | None, counts: bool) -> None:
@@ -216,9 +236,9 @@ class Fold:
         self._view.start(compacted.view_start, compacted.summary)
 
     def _ask(self, started: ModelStarted, at: datetime | None, counts: bool) -> None:
+        if started.inputs:
+            self._include(started.inputs)
         if self.turn is not None:
-            if started.inputs:
-                self._include(started.inputs)
             self.turn.take(started, at)
 
     def _complete(self, completed: MessageCompleted, at: datetime | None, counts: bool) -> None:
@@ -228,7 +248,8 @@ class Fold:
         if turn.calls:
             self._close_calls()
         turn.called_at = self.seq
-        turn.take(completed, at, counts=counts)
+        # The snapshot has counted for a turn that began before the view; one that is read whole counts.
+        turn.take(completed, at, counts=counts or turn.seq >= self.view_start)
         self._view.add(self.seq, completed.response.message)
 
     def _finish_call(self, finished: ToolFinished, at: datetime | None, counts: bool) -> None:

@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, cast
+from typing import Never, TypeAlias, cast
 
 from gnomon._threads import run_in_thread
 from gnomon.contracts.tool import ToolContext
+from gnomon.engine.given import check_text
+from gnomon.engine.patience import Patience, is_meant_for_us
 from gnomon.errors import ConfigError
 
 __all__ = ["Instructions", "check_instructions", "instructions_for"]
 
 Instructions: TypeAlias = (
-    str | Callable[[], str | Awaitable[str]] | Callable[[ToolContext], str | Awaitable[str]]
+    str | Callable[[], str | Awaitable[str]] | Callable[[ToolContext[Never]], str | Awaitable[str]]
 )
-"""A text, or a function of nothing or of the context (session, turn, deps) that gives one."""
+"""A text, or a function of nothing or of the context (session, turn, deps of any type) that gives one."""
 
 
 def check_instructions(given: object) -> None:
-    if given is not None and not isinstance(given, str) and not callable(given):
+    """What would fail in each turn is refused at once."""
+    if isinstance(given, str):
+        check_text("the instructions", given)
+    elif callable(given):
+        _check_parameters(given)
+    elif given is not None:
         raise TypeError(f"instructions are a text or a function, not {type(given).__name__}")
+
+
+def _check_parameters(function: Callable[..., object]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # of a built-in that does not say
+    try:
+        signature.bind(*((None,) if _takes_one(function) else ()))
+    except TypeError:
+        raise TypeError(
+            f"instructions are a function of nothing or of the context alone, not of {signature}"
+        ) from None
 
 
 async def instructions_for(told: Instructions | None, context: ToolContext) -> str | None:
@@ -33,10 +53,25 @@ async def instructions_for(told: Instructions | None, context: ToolContext) -> s
         said = function(*given)
     else:
         said = await run_in_thread(lambda: function(*given), name="instructions")
-    text = await cast("Awaitable[object]", said) if inspect.isawaitable(said) else said
+    text = await _awaited(cast("Awaitable[object]", said)) if inspect.isawaitable(said) else said
     if not isinstance(text, str):
         raise ConfigError(f"the instructions are a function that gave {type(text).__name__}, not text")
+    check_text("the instructions", text)
     return text
+
+
+async def _awaited(said: Awaitable[object]) -> object:
+    """In a task of its own: what it does to itself, such as a cancellation, is an error like any other."""
+    try:
+        return await Patience(None).wait_for(_coroutine(said), "instructions")
+    except BaseException as error:
+        if isinstance(error, Exception) or is_meant_for_us(error):
+            raise
+        raise RuntimeError(f"the instructions are a function that raised {type(error).__name__}") from error
+
+
+async def _coroutine(said: Awaitable[object]) -> object:
+    return await said
 
 
 def _takes_one(function: Callable[..., object]) -> bool:

@@ -81,6 +81,8 @@ class Ledger:
         self._followers: list[Callable[[Read], None]] = []
         self.proved_at = 0.0
         """When an append last showed that the session is ours, by the clock that only goes forward."""
+        self.is_unsure = False
+        """Whether the last append was broken off: it may stand, and the fold not know of it."""
         self._writing = asyncio.Lock()
         self._saved_seq, self._saved_start = 0, self.fold.view_start
 
@@ -140,6 +142,8 @@ class Ledger:
                 if event.seq <= self.fold.settled and self.fold.skim(event):
                     continue
                 entry = await self._entry(event)
+                if isinstance(entry, Claimed | Released):
+                    self._row = None  # whoever wrote that has written the row too
                 self._take(event.seq, entry, event.created_at)
                 new.append(Read(event.seq, entry, event.created_at))
         return new
@@ -258,7 +262,12 @@ class Ledger:
             await self._storage.append_events(events, checkpoint=point)
         except Conflict:
             await self._catch_up()
+            self.is_unsure = False
             return False
+        except BaseException:
+            self.is_unsure = True
+            raise
+        self.is_unsure = False
         if point is not None:
             self._saved_seq, self._saved_start = point.seq, self.fold.view_start
         for event, entry in zip(events, entries, strict=True):
@@ -297,11 +306,7 @@ class Ledger:
 
     def _has(self, entry: LedgerEntry) -> bool:
         """Whoever writes at the end has read to it, and so knows what is there already."""
-        if isinstance(entry, MessageReceived):
-            return entry.message_id in self.fold.recent
-        if isinstance(entry, ToolFinished):
-            return self.fold.has_result(entry.result.call_id)
-        return False
+        return isinstance(entry, MessageReceived | ToolFinished) and self.fold.has(entry)
 
     # --- who may run the session
 
@@ -415,7 +420,6 @@ class Ledger:
         status: SessionState,
         *,
         runnable: bool = False,
-        wake_at: Time | None = None,
         owner: str | None = None,
     ) -> SessionRecord:
         """Write the session's row as the ledger stands; a row that knows more of it is left alone.
@@ -424,26 +428,43 @@ class Ledger:
         ahead stays: whoever set it may be about to write to the ledger.
         """
         now = self._clock.now()
-        for _ in range(_TRIES):
-            row = self._row or await self.row()
-            if row is None:
-                raise NotFound(f"there is no session {self.session_id!r}")
+
+        def projected(row: SessionRecord) -> SessionRecord | None:
             if row.last_seq > self.fold.seq:
-                return row
-            changed = msgspec.structs.replace(
+                return None
+            ahead = row.wake_at if row.wake_at is not None and row.wake_at > now else None
+            return msgspec.structs.replace(
                 row,
                 status=status,
                 runnable=runnable,
-                wake_at=wake_at or (row.wake_at if row.wake_at is not None and row.wake_at > now else None),
+                wake_at=ahead,
                 metadata=_with_owner(row.metadata, owner),
                 last_seq=self.fold.seq,
                 updated_at=now,
             )
-            try:
+
+        return await self._changed_row(projected)
+
+    async def announce(self, wake_at: Time) -> SessionRecord:
+        """Have the row say when to look at the session, however much of the ledger the row knows."""
+
+        def announced(row: SessionRecord) -> SessionRecord:
+            return msgspec.structs.replace(row, wake_at=wake_at, updated_at=self._clock.now())
+
+        return await self._changed_row(announced)
+
+    async def _changed_row(self, change: Callable[[SessionRecord], SessionRecord | None]) -> SessionRecord:
+        """The row as it was changed, or as it is where there is nothing to change."""
+        for _ in range(_TRIES):
+            row = self._row or await self.row()
+            if row is None:
+                raise NotFound(f"there is no session {self.session_id!r}")
+            changed = change(row)
+            if changed is None:
+                return row
+            self._row = None  # until it is known what became of the change
+            with suppress(Conflict):
                 self._row = await self._storage.update_session(changed)
-            except Conflict:
-                self._row = None
-            else:
                 return self._row
         raise Conflict(f"the row of session {self.session_id!r} is written by too many at once")
 

@@ -39,6 +39,16 @@ class Attempt:
         self.events: list[LiveEvent] = []
         self.is_over = False
 
+    def is_same(self, other: Attempt | None) -> bool:
+        """Whether it is this one, or another feed of it: one that follows it anew gets it from the start."""
+        if other is None or other is self:
+            return other is self
+        return (self.message_id, self.number, self.after_seq) == (
+            other.message_id,
+            other.number,
+            other.after_seq,
+        )
+
     def shown(self, at: int) -> Live | ToolProgress:
         """The event at that place, as a reader of the session gets it."""
         event = self.events[at]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
+from types import AsyncGeneratorType
 from typing import Protocol, cast
+from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.calls import Batch, Calls
@@ -23,7 +25,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import ProviderError, StorageError
+from gnomon.errors import ProviderError, StorageError, Superseded
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
@@ -74,12 +76,15 @@ class Loop:
 
     _epoch: int | None = None
     _state: TurnState | None = None
-    _begun: frozenset[str] = frozenset()
-    """The calls that had begun when their runner was lost."""
+    _begun: tuple[frozenset[str], str] = frozenset(), ""
+    """The calls that had begun when their runner was lost, and the message that makes them."""
     _batch: Batch = Batch((), (), "run")
     _system: str | None = None
     _told: str = ""
     _made_calls: Calls | None = None
+    _events: ref[AsyncGeneratorType[RunEvent, None]] | None = None
+    _is_unsure: bool = False
+    """Whether an append was broken off, so that it may stand or not."""
 
     def __init__(
         self,
@@ -116,7 +121,7 @@ class Loop:
         """Made when there is something to call."""
         if self._made_calls is None:
             self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel)
-            self._made_calls.begin(self._begun)
+            self._made_calls.begin(*self._begun)
         return self._made_calls
 
     def cancel(self, reason: str = "") -> None:
@@ -139,8 +144,19 @@ class Loop:
         if is_lost or (asked is not None and asked.mode == "now"):
             self.interrupt.set()
 
-    async def events(self) -> AsyncGenerator[RunEvent, None]:
+    @property
+    def is_under_way(self) -> bool:
+        """Whether somebody waits for the next event; not so while a reader is busy with the last one."""
+        events = self._events() if self._events is not None else None
+        return events is not None and events.ag_running
+
+    def events(self) -> AsyncGenerator[RunEvent, None]:
         """Everything that happens, until there is nothing to do or a person has to act."""
+        events = cast("AsyncGeneratorType[RunEvent, None]", self._run())
+        self._events = ref(events)  # not held: one that its reader forgets is to end at once
+        return events
+
+    async def _run(self) -> AsyncGenerator[RunEvent, None]:
         interrupt, channel, current_task = self.interrupt, self._channel, asyncio.current_task
         try:
             if self._attendant is not None:
@@ -219,6 +235,8 @@ class Loop:
         journal = self._journal
         while True:
             claim = await self._claimed() if self._epoch is None else None
+            if claim is None and journal.is_shared:
+                self._check_epoch()
             seen = journal.fold.seq
             step = self.planner.next(journal.fold, self._state, self._facts)
             entries = [*self._facts, *step.entries]
@@ -228,16 +246,43 @@ class Loop:
                 self._owned(entries, claim, step)
             if not entries:
                 break
-            appending = journal.try_append(entries, seen)
-            if claim is not None and self._attendant is not None:
-                appending = self._attendant.claiming(appending)
-            if await appending:
+            if await self._appended(entries, seen, is_claim=claim is not None):
                 break
-            self.look()
+            self._look_again()
         self._take(entries)
+        if step.action != "call" and self._made_calls is not None:
+            await self._made_calls.end()  # a turn that ended may have left some behind
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
         return step, self._visible(entries)
+
+    async def _appended(self, entries: Sequence[LedgerEntry], seen: int, *, is_claim: bool) -> bool:
+        appending = self._journal.try_append(entries, seen)
+        if is_claim and self._attendant is not None:
+            appending = self._attendant.claiming(appending)
+        try:
+            return await appending
+        except BaseException:
+            self._is_unsure = True
+            raise
+
+    def _check_epoch(self) -> None:
+        """A runner whose claim is not the last one stops, also when the last is of its own process."""
+        epoch = self._journal.fold.epoch
+        if epoch != self._epoch:
+            raise Superseded(f"session {self._journal.session_id!r} was claimed anew (epoch {epoch})")
+
+    def _look_again(self) -> None:
+        """Others were first; or we ourselves were, and were broken off before we knew."""
+        if self._is_unsure:
+            self._is_unsure = False
+            turn = self._journal.fold.open_turn
+            self._state = turn.copy() if turn is not None else None
+            self._facts = [fact for fact in self._facts if not self._journal.fold.has(fact)]
+            for fact in self._facts:
+                if self._state is not None:
+                    self._state.take(fact)
+        self.look()
 
     def _owned(self, entries: list[LedgerEntry], claim: Claimed | None, step: Step) -> None:
         """With our claim, when it is the first step, and our release, when it is the last."""
@@ -252,7 +297,10 @@ class Loop:
         await self._journal.check_free(self._owner, take_over=self._take_over)
         self.planner.begin(fold.epoch + 1)
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
-        self._begun = frozenset(fold.intents)
+        completed = fold.turn.completed if fold.turn is not None else None
+        self._begun = frozenset(fold.intents), completed.message_id if completed is not None else ""
+        if self._made_calls is not None:
+            self._made_calls.begin(*self._begun)
         return Claimed(self._owner, fold.epoch + 1) if self._journal.is_shared else None
 
     def _batched(self, step: Step, entries: list[LedgerEntry]) -> Step:
@@ -375,8 +423,10 @@ class Loop:
 
     async def _leave(self) -> None:
         """Whoever read the run is gone, or the runner is stopped: what is known is written down."""
-        if self._epoch is None or self._state is None or self._state.ended is not None:
+        if not self._is_unsure and self._has_nothing_open():
             return
+        if self._epoch is None:
+            self._facts = []  # what was brought along stands, or is not wanted any more
         if self._made_calls is not None:
             await self._calls.stop()
             self._know(*self._calls.taken())
@@ -387,6 +437,9 @@ class Loop:
             await self._commit()
             return
         await _patiently(asyncio.ensure_future(self._ended()))
+
+    def _has_nothing_open(self) -> bool:
+        return self._epoch is None or self._state is None or self._state.ended is not None
 
     async def _ended(self) -> None:
         with suppress(StorageError):  # it stays open, and is found by whoever comes next

@@ -50,14 +50,14 @@ class Patience:
 
     __slots__ = ("_limit_s", "_timer", "is_over")
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float | None) -> None:
         self._limit_s = limit_s
         self._timer = asyncio.timeout(limit_s)
         self.is_over = False
 
     def run_timer(self, running: bool) -> None:
         """Start the limit anew, or hold it."""
-        if not self.is_over:
+        if not self.is_over and self._limit_s is not None:
             self._timer.reschedule(asyncio.get_running_loop().time() + self._limit_s if running else None)
 
     async def wait_for(self, work: Coroutine[Any, Any, _T], name: str) -> _T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from gnomon.engine.answer import OUTPUT_TOOL
+from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.budget import Meter
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
@@ -149,11 +149,22 @@ class Planner:
         assert turn.completed is not None
         limit = self._meter.reached(turn)
         stop: TurnStop | None = limit
-        if not turn.calls or _has_output(turn):
+        if not turn.calls or self._has_output(turn):
             stop = turn.completed.response.stop_reason
             if _steers(fold) or self._lacks_output(turn, stop):
                 stop = limit
         return None if stop is None else (TurnFinished(turn.id, stop, turn.rounds, turn.usage, _cost(turn)),)
+
+    def _has_output(self, turn: TurnState) -> bool:
+        """Whether the output tool, where there is one, took what the last message gave it."""
+        answer = self._agent.answer
+        if answer is None or answer.mode != "tool":
+            return False
+        return any(
+            call.name == OUTPUT_TOOL and turn.results[call.id].status == "ok"
+            for call in turn.calls
+            if call.id in turn.results
+        )
 
     def _lacks_output(self, turn: TurnState, stop: TurnStop) -> bool:
         """Whether the model is to be asked for a better output."""
@@ -206,8 +217,8 @@ class Planner:
     def _repair(self, turn: TurnState) -> tuple[MessageReceived, ...] | InvalidOutput:
         """What to tell a model whose output does not fit; or, after too many times, the end of it."""
         answer = self._agent.answer
-        if answer is None or turn.completed is None or (turn.calls and not _has_output(turn)):
-            return () if answer is None or not _refused(turn, answer.repairs) else _give_up(turn)
+        if answer is None or turn.completed is None or (turn.calls and not self._has_output(turn)):
+            return () if answer is None or not _is_refused(turn, answer) else _give_up(turn)
         try:
             answer.value(turn.messages)
         except InvalidOutput as error:
@@ -264,18 +275,9 @@ def _cost(turn: TurnState) -> float | None:
     return None if turn.cost is None else float(turn.cost)
 
 
-def _has_output(turn: TurnState) -> bool:
-    """Whether the output tool took what the last message gave it."""
-    return any(
-        call.name == OUTPUT_TOOL and turn.results[call.id].status == "ok"
-        for call in turn.calls
-        if call.id in turn.results
-    )
-
-
-def _refused(turn: TurnState, repairs: int) -> bool:
+def _is_refused(turn: TurnState, answer: Answer) -> bool:
     """Whether the output tool has refused too often."""
-    return _refusals(turn) > repairs
+    return answer.mode == "tool" and _refusals(turn) > answer.repairs
 
 
 def _refusals(turn: TurnState) -> int:

@@ -26,7 +26,7 @@ from gnomon.types.events import (
 from gnomon.types.records import utc_now
 from gnomon.types.steps import Out, Turn
 
-__all__ = ["Run", "turn_of"]
+__all__ = ["Run", "check_not_waiting", "turn_of"]
 
 
 class Run(PullStream[RunEvent], Generic[Out]):
@@ -58,17 +58,11 @@ class Run(PullStream[RunEvent], Generic[Out]):
         if self._turn is None:
             state = self._state()
             if state is None or state.ended is None:
-                raise self._unfinished(state)
+                hint = f"answer with agent.session({self.session_id!r}).answer(…), or cancel the turn there"
+                check_not_waiting(state, hint)
+                raise RuntimeError("the turn is not over: read its events to the end first")
             self._turn = cast("Turn[Out]", turn_of(state, self.session_id, self._answer))
         return self._turn
-
-    def _unfinished(self, state: TurnState | None) -> Exception:
-        for asked in state.open_questions if state is not None else ():
-            hint = f"answer in session {self.session_id!r}, which then goes on"
-            return TurnUnfinished(
-                f"the turn waits for an answer: {asked.question}", turn_id=self.id, hint=hint
-            )
-        return RuntimeError("the turn is not over: read its events to the end first")
 
     async def text(self) -> AsyncGenerator[str, None]:
         """Only the text, as it comes."""
@@ -87,7 +81,7 @@ class Run(PullStream[RunEvent], Generic[Out]):
                 case ModelStarted() | AttemptDiscarded():
                     reader, call_id = PartialJSON("{"), ""
                     continue
-                case ToolCallStart(id=started, name=name) if name == OUTPUT_TOOL:
+                case ToolCallStart(id=started, name=name) if name == OUTPUT_TOOL and answer.mode == "tool":
                     reader, call_id = PartialJSON("{"), started
                     continue
                 case ToolCallDelta(id=fed, arguments=text) if fed == call_id:
@@ -100,10 +94,22 @@ class Run(PullStream[RunEvent], Generic[Out]):
                 yield answer.partial(reader.snapshot())
 
 
+def check_not_waiting(turn: TurnState | None, hint: str) -> None:
+    """`TurnUnfinished` for a turn that does not go on before a person acts; `hint` says how to answer."""
+    if turn is None or turn.ended is not None:
+        return
+    for asked in turn.open_questions:
+        raise TurnUnfinished(f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint)
+    if turn.is_paused:
+        hint = "session.resume() goes on under the new definition"
+        raise TurnUnfinished("the turn is paused: its agent was changed", turn_id=turn.id, hint=hint)
+
+
 def turn_of(state: TurnState, session_id: str, answer: Answer | None) -> Turn[object]:
     """What a turn that has ended came to."""
     ended = state.ended
     assert ended is not None
+    value, has_output = _value(state, answer) if isinstance(ended, TurnFinished) else (None, False)
     return Turn(
         id=state.id,
         session_id=session_id,
@@ -115,7 +121,8 @@ def turn_of(state: TurnState, session_id: str, answer: Answer | None) -> Turn[ob
         started_at=state.started_at or utc_now(),
         ended_at=state.ended_at or utc_now(),
         error=ended.error if isinstance(ended, TurnFailed) else None,
-        value=_value(state, answer) if isinstance(ended, TurnFinished) else None,
+        value=value,
+        has_output=has_output,
     )
 
 
@@ -125,11 +132,12 @@ def _stop(ended: Ended) -> TurnStop:
     return "cancelled" if isinstance(ended, TurnCancelled) else "failed"
 
 
-def _value(state: TurnState, answer: Answer | None) -> object:
+def _value(state: TurnState, answer: Answer | None) -> tuple[object, bool]:
+    """The output, and whether there is one: it may be `None` where the type allows that."""
     if answer is None:
         spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
-        return next(spoken, "")
+        return next(spoken, ""), True
     try:
-        return answer.value(state.messages)
+        return answer.value(state.messages), True
     except InvalidOutput:
-        return None
+        return None, False

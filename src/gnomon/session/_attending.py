@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work
+from gnomon.errors import Conflict
+from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
 if TYPE_CHECKING:
@@ -16,39 +20,58 @@ if TYPE_CHECKING:
 
 __all__ = ["Attending"]
 
+log = logging.getLogger("gnomon.session")
+
 
 class Attending:
-    """Sees to one session while a loop runs it. `row` is that of a session which is new."""
+    """Sees to one session while a loop runs it. `row` is that of a session which is new.
 
-    def __init__(self, runtime: Runtime, ledger: Ledger, row: SessionRecord | None) -> None:
+    A loop that `is_driven` is run again by the driver when it fails; another is handed over to it.
+    """
+
+    def __init__(
+        self, runtime: Runtime, ledger: Ledger, row: SessionRecord | None, *, is_driven: bool
+    ) -> None:
         self._runtime = runtime
         self._ledger = ledger
         self._row = row
+        self._is_begun = False
+        self._is_driven = is_driven
         self.loop: Loop | None = None
 
     async def opened(self) -> None:
-        """Before the claim."""
+        """Before the claim. One runner at a time: two of this process would pass for one owner."""
         runtime, ledger = self._runtime, self._ledger
         await runtime.hold()
+        if ledger.session_id in runtime.loops:
+            raise Conflict(f"session {ledger.session_id!r} is run here already")
         if self.loop is not None:
             runtime.loops[ledger.session_id] = (self.loop, ledger)
             runtime.lookout.start()
 
     async def claiming(self, append: Awaitable[bool]) -> bool:
         """A new session gets its row in the same breath: two writes at once are one sync of the disk."""
-        row, self._row = self._row, None
-        if row is None:
+        if self._row is None or self._is_begun:
             return await append
-        _, is_appended = await asyncio.gather(self._ledger.create(row), append)
-        return is_appended
+        self._is_begun = True
+        created, appended = await asyncio.gather(
+            self._ledger.create(self._row), append, return_exceptions=True
+        )  # both are waited for: what is broken off may still be done
+        if isinstance(appended, BaseException):
+            raise appended
+        if isinstance(created, BaseException):
+            log.warning("the row of session %s is yet to be written: %s", self._ledger.session_id, created)
+        return appended
 
     async def claimed(self) -> None:
         """The row says who runs it, for whoever looks for sessions that nobody runs."""
         runtime, ledger = self._runtime, self._ledger
-        runtime.rows.forget(ledger)
+        await runtime.rows.forget(ledger)
         row = ledger.known_row
-        is_said = row is not None and row.runnable and row.metadata.get("owner") == runtime.owner
-        if not is_said:
+        if row is None and (row := await ledger.row()) is None:
+            row = self._row or runtime.new_row(ledger.session_id, _first(ledger.fold), is_run_here=True)
+            await ledger.create(row)
+        if not row.runnable or row.metadata.get("owner") != runtime.owner:
             await ledger.project("running", runnable=True, owner=runtime.owner)
 
     async def closed(self) -> None:
@@ -58,8 +81,16 @@ class Attending:
         if held is None or held[0] is not self.loop:
             return
         del runtime.loops[ledger.session_id]
-        if ledger.fold.owner is not None:
-            return  # it is another's, or it could not be released: the row says the truth
+        if ledger.fold.owner is not None or ledger.is_unsure:
+            # It is another's, or it could not be released: the row says the truth.
+            if not self._is_driven and ledger.fold.owner in (None, runtime.owner):
+                await runtime.nudge(ledger.session_id)
+            return
         runtime.rows.settle(ledger)
         if has_work(ledger.fold, runtime.agent) and not runtime.is_closing:
             await runtime.wake(ledger.session_id, ledger.fold.seq)
+
+
+def _first(fold: Fold) -> Message:
+    """What the session began with, as far as it is still shown."""
+    return next((message for message in fold.messages if message.role == "user"), Message.user(""))

@@ -99,14 +99,16 @@ class Reader(PullStream[SessionEvent]):
     def _current(self) -> Attempt | None:
         """What is being said, where the reader has come to it."""
         current = self._channel.current
-        is_here = current is not None and current.after_seq <= self._position and current is not self._left
-        return current if is_here else None
+        if current is None or current.after_seq > self._position or current.is_same(self._left):
+            return None
+        return current
 
     def _spoken(self) -> list[SessionEvent]:
         """What was said since the last look."""
         current = self._current()
         if current is not None and current is not self._attempt:
-            self._attempt, self._at = current, 0
+            self._at = self._at if current.is_same(self._attempt) else 0
+            self._attempt = current
         return self._unread()
 
     def _rest(self, read: Read) -> list[SessionEvent]:
@@ -121,7 +123,7 @@ class Reader(PullStream[SessionEvent]):
         if attempt is None:
             return []
         new = range(self._at, len(attempt.events))
-        self._at = len(attempt.events)
+        self._at = max(self._at, len(attempt.events))
         return [attempt.shown(at) for at in new]
 
     def _follow(self, entry: Event) -> None:

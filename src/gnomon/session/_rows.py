@@ -28,6 +28,7 @@ class Rows:
         self._has_work = has_work
         self._resting: dict[str, Ledger] = {}
         self._task: asyncio.Task[None] | None = None
+        self._writing: dict[str, asyncio.Future[None]] = {}
 
     def settle(self, ledger: Ledger) -> None:
         """The session rests: its row is to say so."""
@@ -35,9 +36,12 @@ class Rows:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._write_soon())
 
-    def forget(self, ledger: Ledger) -> None:
-        """It runs again."""
+    async def forget(self, ledger: Ledger) -> None:
+        """It runs again, or is about to; from here on nothing is written that says it rests."""
         self._resting.pop(ledger.session_id, None)
+        writing = self._writing.get(ledger.session_id)
+        if writing is not None:
+            await asyncio.wait((writing,))
 
     async def _write_soon(self) -> None:
         try:
@@ -51,10 +55,19 @@ class Rows:
     async def write(self) -> None:
         """Write what is to be written now."""
         resting, self._resting = self._resting, {}
-        await asyncio.gather(*(self._project(ledger) for ledger in resting.values()))
+        tasks = {key: asyncio.ensure_future(self._project(ledger)) for key, ledger in resting.items()}
+        self._writing |= tasks
+        try:
+            await asyncio.gather(*tasks.values())
+        finally:
+            for key, task in tasks.items():
+                if self._writing.get(key) is task:
+                    del self._writing[key]
 
     async def _project(self, ledger: Ledger) -> None:
         fold = ledger.fold
+        if fold.owner is not None:  # it was claimed in the meantime
+            return
         try:
             status = "waiting" if fold.open_turn is not None else "idle"
             await ledger.project(status, runnable=self._has_work(fold))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Generic, Self, cast, get_args
 
@@ -13,28 +13,33 @@ from gnomon.engine.fold import Fold
 from gnomon.engine.ids import new_id
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import cancelling, has_work
-from gnomon.engine.run import turn_of
+from gnomon.engine.run import check_not_waiting, turn_of
 from gnomon.engine.turn import REPAIR, TurnState
-from gnomon.errors import Conflict, InvalidInput, NotFound, TurnUnfinished
+from gnomon.errors import Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
 from gnomon.session._reader import Reader
 from gnomon.session.runtime import LOST_WAKE, TENANT, Runtime
 from gnomon.types.events import (
     CancelRequested,
+    Claimed,
     LedgerEntry,
     MessageReceived,
     QuestionAnswered,
     Released,
     TurnResumed,
 )
-from gnomon.types.messages import Content, Message, Part, Text, as_parts
+from gnomon.types.messages import Content, Message, Part, Text, Thinking, ToolCall, ToolResult, as_parts
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
-__all__ = ["LocalSession", "as_message"]
+__all__ = ["LocalSession", "as_message", "checked_session_id"]
 
+_ASKING = ("user", "system")
 _LOOK_S, _HERE_S = 0.1, 2.0
 """How often whoever waits for a session looks at it: one that is run elsewhere, and one that is run here."""
+
+_DOUBT_S = 2.0
+"""After how long a session is looked at when a write was broken off, which may still be under way."""
 
 
 class LocalSession(Generic[Out]):
@@ -86,28 +91,36 @@ class LocalSession(Generic[Out]):
         )
         ledger = await self._opened(refresh=False)
         await self._announce(ledger, message)
-        if when_busy in ("reject", "interrupt"):
-            await self._send_by_state(ledger, received, when_busy)
-        else:
-            await ledger.receive(received)
+        with self._writing(ledger):
+            if when_busy in ("reject", "interrupt"):
+                await self._send_by_state(ledger, received, when_busy)
+            else:
+                await ledger.receive(received)
+        if ledger.known_row is None:  # others have run the session since, and their row may not know of this
+            await self._announce(ledger, message)
         await self._wake(ledger)
         return received.message_id
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
-        """Send, and wait for what the turn that answers it comes to."""
+        """Send, and wait for what the turn that answers it comes to.
+
+        `TurnUnfinished` when that turn, or one before it, waits for a person.
+        What was sent stays in its place.
+        """
         ledger = await self._opened(refresh=False)
         message_id = new_id("msg")
         answered = Answered(message_id, ledger.fold.open_turn)
         with ledger.following(answered.take):
             await self.send(input, when_busy=when_busy, message_id=message_id)
             while not answered.is_over:
-                self._raise_if_waiting(answered.turn)
+                self._check_not_waiting(ledger.fold, answered.turn or ledger.fold.open_turn)
                 await self._news(ledger, answered.news)
         assert answered.turn is not None
         return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
 
     async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
         """Until something is written here; what another process writes is looked for."""
+        self._runtime.check_open()  # of an agent that was closed nothing is to be waited for
         with suppress(TimeoutError):
             async with asyncio.timeout(_HERE_S if self._id in self._runtime.loops else _LOOK_S):
                 await news.wait()
@@ -134,16 +147,36 @@ class LocalSession(Generic[Out]):
     async def _announce(self, ledger: Ledger, message: Message) -> None:
         """The row says that there will be something to do, before there is: a wake may get lost."""
         runtime = self._runtime
+        await runtime.rows.forget(ledger)
         row = ledger.known_row or await ledger.row()
         if row is None:
             try:
                 await ledger.create(runtime.new_row(self._id, message))
             except Conflict:
-                await ledger.row()
-        elif row.status == "closed":
+                row = await ledger.row()
+        if row is None:
+            return
+        if row.status == "closed":
             raise Conflict(f"session {self._id!r} is closed", hint="start another, or fork it")
-        elif not row.runnable:
-            await ledger.project(row.status, runnable=row.runnable, wake_at=runtime.clock.now() + LOST_WAKE)
+        if not row.runnable or row.metadata.get("owner") != runtime.owner:
+            await ledger.announce(runtime.clock.now() + LOST_WAKE)
+
+    async def _announce_again(self, ledger: Ledger) -> None:
+        """The same of a session that is there: what is to be done about its turn must not get lost."""
+        await self._runtime.rows.forget(ledger)
+        with suppress(NotFound):  # whoever runs it makes its row
+            await ledger.row()
+            await ledger.announce(self._runtime.clock.now() + LOST_WAKE)
+
+    @contextmanager
+    def _writing(self, ledger: Ledger) -> Generator[None, None, None]:
+        """What is broken off may stand all the same: then the session is looked at, and not left with it."""
+        try:
+            yield
+        except BaseException:
+            if ledger.is_unsure:
+                self._runtime.look_at(self._id, _DOUBT_S)
+            raise
 
     async def _wake(self, ledger: Ledger) -> None:
         running = self._runtime.loops.get(self._id)
@@ -171,23 +204,16 @@ class LocalSession(Generic[Out]):
         news = asyncio.Event()
         with ledger.following(lambda _: news.set()):
             while ledger.fold.open_turn is not None or ledger.fold.waiting:
-                self._raise_if_waiting(ledger.fold.open_turn)
+                self._check_not_waiting(ledger.fold, ledger.fold.open_turn)
                 await self._news(ledger, news)
         turn = ledger.fold.turn
         assert turn is not None
         return cast("Turn[Out]", turn_of(turn, self._id, self._runtime.agent.answer))
 
-    def _raise_if_waiting(self, turn: TurnState | None) -> None:
-        if turn is None or turn.ended is not None:
-            return
-        for asked in turn.open_questions:
-            hint = "answer with session.answer(…), or cancel the turn"
-            raise TurnUnfinished(
-                f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint
-            )
-        if turn.is_paused:
-            hint = "session.resume() goes on under the new definition"
-            raise TurnUnfinished("the turn is paused: its agent was changed", turn_id=turn.id, hint=hint)
+    def _check_not_waiting(self, fold: Fold, turn: TurnState | None) -> None:
+        """What waits for a person is not waited for here; unless it is about to be cancelled."""
+        if fold.cancel is None:
+            check_not_waiting(turn, "answer with session.answer(…), or cancel the turn")
 
     # --- acting on a turn
 
@@ -200,8 +226,10 @@ class LocalSession(Generic[Out]):
         if turn is None and not ledger.fold.waiting:
             return
         news = asyncio.Event()
+        await self._announce_again(ledger)
         with ledger.following(lambda _: news.set()):
-            await ledger.receive(CancelRequested(mode, reason))
+            with self._writing(ledger):
+                await ledger.receive(CancelRequested(mode, reason))
             await self._wake(ledger)
             while ledger.fold.cancel is not None:
                 await self._news(ledger, news)
@@ -214,14 +242,17 @@ class LocalSession(Generic[Out]):
         run_again: bool = False,
     ) -> None:
         """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
-        parts = as_parts((content,) if isinstance(content, str | Part) else content)
+        parts = _as_answer(content)
         if not parts and not run_again:
             raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
         ledger = await self._opened()
+        self._asked(ledger.fold, call_id)
+        await self._announce_again(ledger)
         while True:
             answer = QuestionAnswered(self._asked(ledger.fold, call_id), parts, run_again)
-            if await ledger.try_receive((answer,), ledger.fold.seq):
-                break
+            with self._writing(ledger):
+                if await ledger.try_receive((answer,), ledger.fold.seq):
+                    break
         await self._wake(ledger)
 
     def _asked(self, fold: Fold, call_id: str | None) -> str:
@@ -240,9 +271,11 @@ class LocalSession(Generic[Out]):
         `take_over` takes the session away from a runner that seems to be alive.
         """
         ledger = await self._opened()
-        turn = ledger.fold.open_turn
-        if turn is not None and turn.is_paused:
-            await ledger.receive(TurnResumed(turn.id, self._runtime.agent.hash, "resume"))
+        while (turn := ledger.fold.open_turn) is not None and turn.is_paused:
+            await self._announce_again(ledger)
+            resumed = TurnResumed(turn.id, self._runtime.agent.hash, "resume")
+            if await ledger.try_receive((resumed,), ledger.fold.seq):
+                break
         if take_over:
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
         elif has_work(ledger.fold, self._runtime.agent):
@@ -253,9 +286,11 @@ class LocalSession(Generic[Out]):
         """A new session with the same events up to that place; what is open there ends in the new one."""
         source = await self._opened()
         end = source.fold.seq if at is None else at
-        if not 0 < end <= source.fold.seq:
-            raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end} was given")
-        other = LocalSession[Out](self._runtime, session_id or new_id("ses"))
+        if not source.fold.seq:
+            raise NotFound(f"session {self._id!r} has no events to fork from", hint="send it something first")
+        if type(end) is not int or not 0 < end <= source.fold.seq:
+            raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end!r} was given")
+        other = LocalSession[Out](self._runtime, checked_session_id(session_id))
         await other._copy(source, end)
         return other
 
@@ -267,16 +302,20 @@ class LocalSession(Generic[Out]):
             raise Conflict(f"session {self._id!r} is there already", hint="fork into another id")
         old = await storage.get_session(source.session_id)
         title = old.title if old is not None else ""
-        await ledger.create(runtime.new_row(self._id, Message.user(title)))
+        # Nobody is to find it before it is whole: what is open in the midst of it would be gone on with.
+        await ledger.create(runtime.new_row(self._id, Message.user(title), is_runnable=False))
         await ledger.copy_from(source.session_id, end)
-        turn = ledger.fold.open_turn
-        ended: list[LedgerEntry] = [] if turn is None else [*cancelling(turn, "forked here")]
-        if ledger.fold.owner is not None:
-            ended.append(Released(ledger.fold.owner, ledger.fold.epoch))
-        if ended:
-            await ledger.receive(*ended)
+        await ledger.receive(*self._ended_here(ledger.fold))
         await ledger.project("idle", runnable=False)
         self._ledger = ledger
+
+    def _ended_here(self, fold: Fold) -> list[LedgerEntry]:
+        """What ends that which is open in a copy; the claim on it is of the session it was copied from."""
+        turn, owner, epoch = fold.open_turn, self._runtime.owner, fold.epoch + 1
+        if turn is None and fold.owner is None:
+            return []
+        ending = cancelling(turn, "forked here") if turn is not None else ()
+        return [Claimed(owner, epoch), *ending, Released(owner, epoch)]
 
     async def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""
@@ -295,21 +334,51 @@ class LocalSession(Generic[Out]):
         return self._ledger
 
 
+def checked_session_id(given: object) -> str:
+    """The id of a session, or a new one for none."""
+    if given is None:
+        return new_id("ses")
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(
+            "the id of a session is a text that is not empty", hint="leave it out for a new one"
+        )
+    return given
+
+
 def as_message(given: object) -> Message:
     """What is sent, as one message of the user's."""
-    if isinstance(given, Message):
-        return given
     if isinstance(given, str):
         return Message("user", (Text(given),))
+    if isinstance(given, Message):
+        return _checked_message(given)
     if isinstance(given, Part):
-        return Message("user", (given,))
+        return _checked_message(Message("user", (given,)))
     if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
-        return Message("user", as_parts(cast("Sequence[Content]", given)))
+        return _checked_message(Message("user", as_parts(cast("Sequence[Content]", given))))
     raise TypeError(f"a prompt is text, parts or a Message, not {type(given).__name__}")
 
 
-def _checked_id(message_id: str) -> str:
-    if not message_id or message_id.startswith(REPAIR):
+def _as_answer(given: object) -> tuple[Part, ...]:
+    if isinstance(given, str | Part):
+        return as_parts((given,))
+    if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
+        return as_parts(cast("Sequence[Content]", given))
+    raise TypeError(f"an answer is text or parts, not {type(given).__name__}")
+
+
+def _checked_message(message: Message) -> Message:
+    """What no model could be shown would stand in the conversation for ever, and fail each turn of it."""
+    if message.role not in _ASKING:
+        hint = "earlier messages of others are handed to a run as messages=[…]"
+        raise InvalidInput(f"a message of role {message.role!r} is nothing to answer", hint=hint)
+    for part in message.content:
+        if isinstance(part, ToolCall | ToolResult | Thinking):
+            raise InvalidInput(f"a {type(part).__name__} is no part of what a model is asked")
+    return message
+
+
+def _checked_id(message_id: object) -> str:
+    if not isinstance(message_id, str) or not message_id or message_id.startswith(REPAIR):
         raise InvalidInput(
             f"{message_id!r} cannot be the id of a message", hint="leave it out, or choose another"
         )

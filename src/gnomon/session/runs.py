@@ -86,8 +86,13 @@ class Detached:
                 self._answered.take(Read(reader.position, event, reader.at or utc_now()))
                 if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
                     yield event
-                if self._answered.is_over:
+                if self._answered.is_over or (isinstance(event, Released) and self._waits()):
                     return
+
+    def _waits(self) -> bool:
+        """Whether nothing more comes before a person acts."""
+        turn = self._answered.turn
+        return turn is not None and (turn.is_paused or bool(turn.open_questions))
 
     async def _found(self) -> Ledger:
         return await self._runtime().ledger(self._session_id)

@@ -19,12 +19,12 @@ from gnomon.engine.ledger import Ledger
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work
-from gnomon.errors import Conflict, Superseded
+from gnomon.errors import Conflict, StorageError, Superseded
 from gnomon.session._attending import Attending
 from gnomon.session._lookout import Lookout
 from gnomon.session._rows import Rows
 from gnomon.session._sockets import LiveServer
-from gnomon.types.events import LedgerEntry
+from gnomon.types.events import LedgerEntry, Released
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -37,17 +37,25 @@ LOST_WAKE = timedelta(seconds=30)
 """When a session is looked at again that somebody was about to write to."""
 
 _GRACE_S = 10.0
+_READER_GRACE_S = 0.5
 _TITLE_CHARS = 80
 
 
 class Runtime:
     """The sessions of one agent on one store, as far as this process has to do with them.
 
-    Everything starts when it is first needed. The store is closed with the runtime when `owns_store`.
+    Everything starts when it is first needed. The store is closed with the runtime when `owns_store`;
+    `left` is one that nobody has closed in an event loop that is over.
     """
 
     def __init__(
-        self, agent: Definition, store: Callable[[], Storage], clock: Clock, *, owns_store: bool
+        self,
+        agent: Definition,
+        store: Callable[[], Storage],
+        clock: Clock,
+        *,
+        owns_store: bool,
+        left: Storage | None = None,
     ) -> None:
         self.agent = agent
         self.clock = clock
@@ -57,6 +65,8 @@ class Runtime:
         """The sessions that are run here."""
         self._make_store = store
         self._owns_store = owns_store
+        self._left = left
+        self._closing: asyncio.Future[None] | None = None
         self._storage: asyncio.Future[Storage] | None = None
         self._held: asyncio.Future[None] | None = None
         self._standing: asyncio.Task[None] | None = None
@@ -76,16 +86,34 @@ class Runtime:
 
     async def storage(self) -> Storage:
         """The store, with its tables."""
-        if self._is_closed:
-            raise RuntimeError(f"the agent {self.agent.name!r} is closed")
+        self.check_open()
         if self._storage is None or (self._storage.done() and self._storage.exception() is not None):
             self._storage = asyncio.ensure_future(self._migrated())
         return await asyncio.shield(self._storage)
 
+    def check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError(f"the agent {self.agent.name!r} is closed")
+
     async def _migrated(self) -> Storage:
+        await self._close_left()
         storage = self._make_store()
         await storage.migrate()
         return storage
+
+    @property
+    def left_open(self) -> Storage | None:
+        """A store of its own that nobody has closed."""
+        made = self._storage
+        if not self._owns_store or made is None or self._is_closed or not made.done() or made.cancelled():
+            return self._left
+        return made.result() if made.exception() is None else None
+
+    async def _close_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            with suppress(StorageError):  # some can be closed in their own loop alone, and it is over
+                await left.close()
 
     async def hold(self) -> None:
         """Be known as alive, before the first session is claimed."""
@@ -141,7 +169,9 @@ class Runtime:
         self._ledgers[session_id] = ledger
         return ledger
 
-    def new_row(self, session_id: str, message: Message, *, is_run_here: bool = False) -> SessionRecord:
+    def new_row(
+        self, session_id: str, message: Message, *, is_run_here: bool = False, is_runnable: bool = True
+    ) -> SessionRecord:
         """The row of a new session, which is about to have something to do."""
         now = self.clock.now()
         title = " ".join(message.text.split())[:_TITLE_CHARS]
@@ -151,7 +181,7 @@ class Runtime:
             title=title,
             status="running" if is_run_here else "idle",
             metadata={"owner": self.owner} if is_run_here else {},
-            runnable=True,
+            runnable=is_runnable,
             created_at=now,
             updated_at=now,
         )
@@ -169,7 +199,7 @@ class Runtime:
         row: SessionRecord | None = None,
     ) -> Loop:
         """A runner for the session, which is known here while it runs."""
-        attending = Attending(self, ledger, row)
+        attending = Attending(self, ledger, row, is_driven=turns is None and not take_over)
         made = Loop(
             self.agent,
             ledger,
@@ -195,8 +225,11 @@ class Runtime:
 
     async def nudge(self, session_id: str) -> None:
         """The same, for no other reason than that somebody waits for it."""
+        self.look_at(session_id)
+
+    def look_at(self, session_id: str, delay_s: float = 0.0) -> None:
         self.serve()
-        self._driver.look_at(TENANT, session_id)
+        self._driver.look_at(TENANT, session_id, delay_s)
 
     def serve(self) -> None:
         """Run what is woken, and what is found in the store with nobody to run it."""
@@ -233,10 +266,17 @@ class Runtime:
 
     async def _settle(self, ledger: Ledger) -> None:
         """The row as the ledger stands, when there is nothing to do."""
+        holder, seq = ledger.fold.owner, ledger.fold.seq
+        if holder is not None:  # a run that was broken off when all but this was written
+            with suppress(Conflict):
+                await ledger.check_free(self.owner)
+                await ledger.try_receive([Released(holder, ledger.fold.epoch)], seq)
         row = await ledger.row()
-        is_late = row is not None and (row.runnable or row.wake_at is not None or row.status == "running")
+        if row is None or (ledger.fold.seq == 0 and row.created_at + LOST_WAKE > self.clock.now()):
+            return  # somebody is about to send the first message
+        is_late = row.runnable or row.wake_at is not None or row.status == "running"
         if is_late and ledger.fold.owner is None:
-            await ledger.project("waiting" if ledger.fold.open_turn is not None else "idle")
+            self.rows.settle(ledger)
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
@@ -264,8 +304,11 @@ class Runtime:
 
     async def close(self) -> None:
         """Let go of everything. Turns that run stay open in the ledger; a tool that runs is waited for."""
-        if self.is_closing:
-            return
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self.is_closing = True
         for loop, _ in tuple(self.loops.values()):
             loop.stop_soon()
@@ -284,8 +327,13 @@ class Runtime:
                 await asyncio.wait({beginning})
         if self._owns_store and self._storage is not None and self._storage.exception() is None:
             await self._storage.result().close()
+        await self._close_left()
 
     async def _wait_for_loops(self) -> None:
-        deadline = self.clock.monotonic() + _GRACE_S
-        while self.loops and self.clock.monotonic() < deadline:  # noqa: ASYNC110 - once, at the end
+        """For a while; and not for long for those whose readers do not come back for more."""
+        now = self.event_loop.time
+        end, reader_end = now() + _GRACE_S, now() + _READER_GRACE_S
+        while self.loops and now() < min(end, reader_end):
+            if any(loop.is_under_way for loop, _ in self.loops.values()):
+                reader_end = now() + _READER_GRACE_S
             await asyncio.sleep(0.01)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -41,7 +41,8 @@ CancelMode: TypeAlias = Literal["now", "after_step"]
 class Turn(msgspec.Struct, Generic[Out], frozen=True, omit_defaults=True, kw_only=True):
     """What one turn came to. `messages` are the ones it added, the user's first.
 
-    `cost` is in US dollars; `None` when a price is unknown. `value` is the output, as far as there is one.
+    `cost` is in US dollars; `None` when a price is unknown. `value` is the output, as far as there is one;
+    `has_output` says whether it is there, since an output type may allow `None`.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Turn(msgspec.Struct, Generic[Out], frozen=True, omit_defaults=True, kw_onl
     error: Error | None = None
     session_id: str = ""
     value: Out | None = None
+    has_output: bool = False
 
     @property
     def text(self) -> str:
@@ -65,9 +67,9 @@ class Turn(msgspec.Struct, Generic[Out], frozen=True, omit_defaults=True, kw_onl
     @property
     def output(self) -> Out:
         """What the agent was to give: an object of its output type, or text where none was asked for."""
-        if self.value is None:
+        if self.value is None and not self.has_output:
             raise InvalidOutput(f"the turn ended without its output: {_ending(self)}")
-        return self.value
+        return cast(Out, self.value)
 
 
 class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
