@@ -242,6 +242,8 @@ class Loop:
             entries = [*self._facts, *step.entries]
             if step.action == "call":
                 step = self._batched(step, entries)
+            if claim is not None and not entries and step.action in ("end", "wait"):
+                return step, ()  # somebody else was first, and there is nothing left to claim it for
             if journal.is_shared:
                 self._owned(entries, claim, step)
             if not entries:

@@ -33,7 +33,7 @@ from gnomon.types.events import (
 )
 from gnomon.types.messages import ToolCall, ToolResult
 
-__all__ = ["Planner", "Step", "cancelling", "has_work"]
+__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back"]
 
 _COMPLETE = ("end_turn", "tool_use", "stop_sequence")
 
@@ -181,9 +181,9 @@ class Planner:
 
     def _within(self, fold: Fold, turn: TurnState) -> Step:
         agent = self._agent
-        if turn.agent_hash == agent.hash:
+        if turn.agent_hash == agent.hash and not turn.is_paused:
             return self._inside(fold, turn)
-        if agent.on_change == "pause":
+        if turn.agent_hash != agent.hash and agent.on_change == "pause":
             paused = TurnPaused(turn.id, turn.agent_hash, str(self._changed(turn)))
             return Step(() if turn.is_paused else (paused,), "wait")
         after = self._inside(fold, turn)
@@ -248,9 +248,12 @@ def has_work(fold: Fold, agent: Definition) -> bool:
         return bool(fold.waiting)
     if fold.cancel is not None:
         return True
-    if turn.agent_hash != agent.hash and agent.on_change == "pause" and turn.is_paused:
-        return False
-    return not turn.open_questions
+    return not is_held_back(turn, agent) and not turn.open_questions
+
+
+def is_held_back(turn: TurnState, agent: Definition) -> bool:
+    """Whether a turn is paused, and this agent would not go on with it unasked."""
+    return turn.is_paused and turn.agent_hash != agent.hash and agent.on_change == "pause"
 
 
 def _steers(fold: Fold) -> tuple[str, ...]:

@@ -94,13 +94,16 @@ class Run(PullStream[RunEvent], Generic[Out]):
                 yield answer.partial(reader.snapshot())
 
 
-def check_not_waiting(turn: TurnState | None, hint: str) -> None:
-    """`TurnUnfinished` for a turn that does not go on before a person acts; `hint` says how to answer."""
+def check_not_waiting(turn: TurnState | None, hint: str, *, is_held_back: bool = True) -> None:
+    """`TurnUnfinished` for a turn that does not go on before a person acts; `hint` says how to answer.
+
+    `is_held_back` is off where a turn that is paused goes on by itself.
+    """
     if turn is None or turn.ended is not None:
         return
     for asked in turn.open_questions:
         raise TurnUnfinished(f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint)
-    if turn.is_paused:
+    if turn.is_paused and is_held_back:
         hint = "session.resume() goes on under the new definition"
         raise TurnUnfinished("the turn is paused: its agent was changed", turn_id=turn.id, hint=hint)
 

@@ -12,7 +12,7 @@ from gnomon.contracts.session import Input, WhenBusy
 from gnomon.engine.fold import Fold
 from gnomon.engine.ids import new_id
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.plan import cancelling, has_work
+from gnomon.engine.plan import cancelling, has_work, is_held_back
 from gnomon.engine.run import check_not_waiting, turn_of
 from gnomon.engine.turn import REPAIR, TurnState
 from gnomon.errors import Conflict, InvalidInput, NotFound
@@ -212,8 +212,9 @@ class LocalSession(Generic[Out]):
 
     def _check_not_waiting(self, fold: Fold, turn: TurnState | None) -> None:
         """What waits for a person is not waited for here; unless it is about to be cancelled."""
-        if fold.cancel is None:
-            check_not_waiting(turn, "answer with session.answer(…), or cancel the turn")
+        if turn is not None and fold.cancel is None:
+            hint = "answer with session.answer(…), or cancel the turn"
+            check_not_waiting(turn, hint, is_held_back=is_held_back(turn, self._runtime.agent))
 
     # --- acting on a turn
 
@@ -271,8 +272,9 @@ class LocalSession(Generic[Out]):
         `take_over` takes the session away from a runner that seems to be alive.
         """
         ledger = await self._opened()
-        while (turn := ledger.fold.open_turn) is not None and turn.is_paused:
+        if ledger.fold.open_turn is not None and ledger.fold.open_turn.is_paused:
             await self._announce_again(ledger)
+        while (turn := ledger.fold.open_turn) is not None and turn.is_paused:
             resumed = TurnResumed(turn.id, self._runtime.agent.hash, "resume")
             if await ledger.try_receive((resumed,), ledger.fold.seq):
                 break

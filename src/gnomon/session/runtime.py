@@ -270,7 +270,8 @@ class Runtime:
         if holder is not None:  # a run that was broken off when all but this was written
             with suppress(Conflict):
                 await ledger.check_free(self.owner)
-                await ledger.try_receive([Released(holder, ledger.fold.epoch)], seq)
+                if ledger.session_id not in self.loops:
+                    await ledger.try_receive([Released(holder, ledger.fold.epoch)], seq)
         row = await ledger.row()
         if row is None or (ledger.fold.seq == 0 and row.created_at + LOST_WAKE > self.clock.now()):
             return  # somebody is about to send the first message
