@@ -232,7 +232,7 @@ class Loop:
 
     async def _commit(self) -> tuple[Step, Sequence[LedgerEntry]]:
         """Decide what comes next and write it down, with the facts that led there."""
-        journal = self._journal
+        journal, was_second = self._journal, False
         while True:
             claim = await self._claimed() if self._epoch is None else None
             if claim is None and journal.is_shared:
@@ -242,14 +242,15 @@ class Loop:
             entries = [*self._facts, *step.entries]
             if step.action == "call":
                 step = self._batched(step, entries)
-            if claim is not None and not entries and step.action in ("end", "wait"):
-                return step, ()  # somebody else was first, and there is nothing left to claim it for
+            if was_second and claim is not None and not entries and step.action in ("end", "wait"):
+                return step, ()  # others have seen to it, and there is nothing left to claim it for
             if journal.is_shared:
                 self._owned(entries, claim, step)
             if not entries:
                 break
             if await self._appended(entries, seen, is_claim=claim is not None):
                 break
+            was_second = True
             self._look_again()
         self._take(entries)
         if step.action != "call" and self._made_calls is not None:
