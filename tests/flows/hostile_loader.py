@@ -97,7 +97,8 @@ async def load(storage: Storage) -> None:
     assert [memory.value for memory in (await storage.list_memory()).items] == VALUES
     assert (await storage.list_audit_logs("s")).items[0].detail == {"v": VALUES}
     ledger = await Ledger.open(storage, "s")
-    assert [message.content[0].meta["v"] for message in ledger.fold.messages] == VALUES
+    received = [waiting.received.message for waiting in ledger.fold.waiting.values()]
+    assert [message.content[0].meta["v"] for message in received] == VALUES
     assert (await storage.list_events("raw")).items[0].payload == BOMB
     assert await refused(Ledger.open(storage, "raw"))
 

@@ -43,7 +43,7 @@ async def _check_session(storage: Storage, session: str, said: Sequence[Said]) -
 
 def _check_messages(entries: Sequence[Read], said: Sequence[Said]) -> None:
     found: dict[str, int] = {}
-    for seq, entry in entries:
+    for seq, entry, _ in entries:
         if isinstance(entry, MessageReceived):
             assert entry.message_id not in found, f"{entry.message_id} is there twice"
             name, size, rest = entry.message.text.split(":")
@@ -56,7 +56,7 @@ def _check_messages(entries: Sequence[Read], said: Sequence[Said]) -> None:
 
 def _check_groups(entries: Sequence[Read], said: Sequence[Said]) -> None:
     found: dict[str, list[tuple[int, str]]] = {}
-    for seq, entry in entries:
+    for seq, entry, _ in entries:
         if isinstance(entry, ToolIntent):
             found.setdefault(entry.turn_id, []).append((seq, entry.call_id))
     for name, parts in found.items():

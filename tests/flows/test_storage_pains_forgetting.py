@@ -133,7 +133,7 @@ async def test_pain_21_an_image_that_is_sent_again_and_again_is_stored_once(tmp_
     assert path.stat().st_size < 2 * 400_000
     async with opened(path) as storage:
         fold = (await Ledger.open(storage, "s")).fold
-        assert [message.images for message in fold.messages] == [(image,)] * 16
+        assert [waiting.received.message.images for waiting in fold.waiting.values()] == [(image,)] * 16
 
 
 def test_pain_21_media_that_no_event_names_any_more_goes(gnomon: Gnomon) -> None:

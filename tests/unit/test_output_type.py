@@ -608,7 +608,8 @@ def test_hostile_answers_take_linear_time(unit: str):
                 output.parse(start + unit * (size // len(unit)))
         return time.process_time() - begun
 
-    assert seconds(60_000) < 10 * seconds(15_000) + 0.2
+    # The best of three: a busy machine makes any one of them slow.
+    assert min(seconds(60_000) for _ in range(3)) < 10 * min(seconds(15_000) for _ in range(3)) + 0.2
 
 
 # --- nulls -------------------------------------------------------------------------
