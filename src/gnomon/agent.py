@@ -189,6 +189,11 @@ class Agent(Generic[Out]):
         from gnomon.agent_files import read_agent
 
         spec = read_agent(Path(path), name)
+        if spec.output_schema is not None:
+            raise ConfigError(
+                f"{path}: agent {spec.name!r} has an output_schema, which is not used from a file yet",
+                hint="give Agent(output=…) a type in code, and leave it out of the file",
+            )
         return Agent(
             spec.model,
             name=spec.name,
