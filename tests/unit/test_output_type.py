@@ -589,8 +589,6 @@ def test_a_large_whole_number_is_exact():
         '{"a":',
         "[}",
         "{]",
-        "[]",
-        "{x}",
         "```\n",
         '[1,"',
         '{"a":null},',
