@@ -589,6 +589,8 @@ def test_a_large_whole_number_is_exact():
         '{"a":',
         "[}",
         "{]",
+        "[]",
+        "{x}",
         "```\n",
         '[1,"',
         '{"a":null},',

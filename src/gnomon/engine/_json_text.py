@@ -66,21 +66,21 @@ def _among_prose(text: str, error: NotJSON) -> list[Found]:
     spans, unclosed = _spans(text)
     is_cut = unclosed is not None and _is_cut(text[unclosed:])
     found: list[Found] = []
-    wrong: list[NotJSON] = []
+    wrong: NotJSON | None = None  # the first alone: thousands of them, with their frames, are a burden
     for start, end in spans:
         if is_cut and start > cast(int, unclosed):
             break  # a part of what was cut off could pass for the whole
         try:
             found.append(_decoded(text[start:end]))
         except NotJSON as problem:
-            wrong.append(problem)
+            wrong = wrong or problem
     if found:
         return found
     if is_cut:
         raise NotJSON("the JSON is cut off: it ends before its last bracket is closed")
     if text[0] in "{[":
         raise error
-    raise wrong[0] if wrong else NotJSON("there is no JSON in the answer")
+    raise wrong or NotJSON("there is no JSON in the answer")
 
 
 def _spans(text: str) -> tuple[list[tuple[int, int]], int | None]:

@@ -57,18 +57,18 @@ class OutputType:
         except NotJSON as error:
             raise InvalidOutput(shortened(str(error))) from error
         fits: list[object] = []
-        misfits: list[tuple[int, Unfit]] = []
+        largest, misfit = -1, None  # which was meant; of the others nothing is kept
         for candidate in found:
             try:
                 fits.append(self._read(candidate))
             except Unfit as error:
-                misfits.append((len(candidate.text), error))
+                if len(candidate.text) > largest:
+                    largest, misfit = len(candidate.text), error
         if len(fits) == 1:
             return fits[0]
         if fits:
             raise InvalidOutput(f"{len(fits)} JSON values in the answer fit: answer with exactly one")
-        error = max(misfits, key=lambda misfit: misfit[0])[1]  # the largest was meant
-        raise InvalidOutput(f"the answer does not fit: {error}") from error
+        raise InvalidOutput(f"the answer does not fit: {misfit}") from misfit
 
     def builtins(self, value: object) -> object:
         """Plain JSON data of such an object, without the `result` around it."""
