@@ -6,6 +6,7 @@
 - Servers that tests shared end with them.
 - Property tests take 50 examples, or 2,000 with `GNOMON_SOAK=1`; with `GNOMON_TEST_SEED`
   set, a run can be repeated exactly.
+- What was skipped is counted by its reason, and what failed stands last, where it is looked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable
 
 import hypothesis
@@ -141,6 +143,27 @@ def pytest_testnodedown(node: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, what in sorted(counted.notes.items()):
         terminalreporter.write_line(f"recorded traffic, {name}: {what}")
+    _count_the_skipped(terminalreporter)
     if counted.exchanges:
         counts = ", ".join(f"{count} by {who}" for who, count in sorted(counted.exchanges.items()))
         terminalreporter.write_line(f"exchanges with real llama.cpp servers: {counts}")
+
+
+# --- the summary --------------------------------------------------------------
+
+
+def _count_the_skipped(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    terminalreporter.section("skipped, and why")
+    for reason, count in Counter(_reason(report) for report in skipped).most_common():
+        terminalreporter.write_line(f"{count:5d}  {reason}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Suites that lack the same thing are counted together."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    text = text.removeprefix("Skipped: ")
+    _, lacks, power = text.partition(" does not offer ")
+    return f"does not offer {power}" if lacks else text
