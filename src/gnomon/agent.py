@@ -32,7 +32,7 @@ from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.session.local import LocalSession, as_message, checked_session_id
+from gnomon.session.local import LocalSession, as_message
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
 from gnomon.tools.function import as_tool
@@ -274,7 +274,7 @@ class Agent(Generic[Out]):
 
     def session(self, session_id: str | None = None) -> LocalSession[Out]:
         """The conversation of that id; a new one without. It is made by its first message."""
-        return LocalSession(self._live(), checked_session_id(session_id))
+        return LocalSession(self._live(), session_id)
 
     async def serve(self) -> None:
         """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""

@@ -17,6 +17,7 @@ from gnomon.engine.run import check_not_waiting, turn_of
 from gnomon.engine.turn import REPAIR, TurnState
 from gnomon.errors import Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
+from gnomon.session._brought import Brought
 from gnomon.session._reader import Reader
 from gnomon.session.runtime import LOST_WAKE, TENANT, Runtime
 from gnomon.types.events import (
@@ -32,7 +33,7 @@ from gnomon.types.messages import Content, Message, Part, Text, Thinking, ToolCa
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
-__all__ = ["LocalSession", "as_message", "checked_session_id"]
+__all__ = ["LocalSession", "as_message"]
 
 _ASKING = ("user", "system")
 _LOOK_S, _HERE_S = 0.1, 2.0
@@ -45,11 +46,13 @@ _DOUBT_S = 2.0
 class LocalSession(Generic[Out]):
     """One conversation, live. It is made by its first message; opening it costs nothing."""
 
-    def __init__(self, runtime: Runtime, session_id: str) -> None:
+    def __init__(self, runtime: Runtime, session_id: str | None = None) -> None:
         self._runtime = runtime
-        self._id = session_id
-        self._channel = runtime.channel(session_id)
+        self._id = _checked_session_id(session_id)
+        self._channel = runtime.channel(self._id)
         self._ledger: Ledger | None = None
+        self._is_new = session_id is None
+        """Whether nobody can know of it, so that there is nothing to read."""
 
     @property
     def id(self) -> str:
@@ -83,23 +86,22 @@ class LocalSession(Generic[Out]):
         self, input: Input, *, when_busy: WhenBusy = "queue", message_id: str | None = None
     ) -> str:
         """Give the session something to answer. It is durable, and the session woken, when this returns."""
-        message = as_message(input)
-        received = MessageReceived(
-            new_id("msg") if message_id is None else _checked_id(message_id),
-            message,
-            steer=_checked_policy(when_busy) == "steer",
-        )
-        ledger = await self._opened(refresh=False)
-        await self._announce(ledger, message)
+        received = _received(input, when_busy, message_id)
+        await self._send(await self._opened(refresh=False), received, when_busy)
+        return received.message_id
+
+    async def _send(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
+        if await self._lacks_row(ledger):
+            await self._create(ledger, received.message)
+        await self._announce(ledger)
         with self._writing(ledger):
             if when_busy in ("reject", "interrupt"):
                 await self._send_by_state(ledger, received, when_busy)
             else:
                 await ledger.receive(received)
         if ledger.known_row is None:  # others have run the session since, and their row may not know of this
-            await self._announce(ledger, message)
+            await self._announce(ledger)
         await self._wake(ledger)
-        return received.message_id
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
         """Send, and wait for what the turn that answers it comes to.
@@ -107,16 +109,40 @@ class LocalSession(Generic[Out]):
         `TurnUnfinished` when that turn, or one before it, waits for a person.
         What was sent stays in its place.
         """
+        received = _received(input, when_busy)
         ledger = await self._opened(refresh=False)
-        message_id = new_id("msg")
-        answered = Answered(message_id, ledger.fold.open_turn)
+        answered = Answered(received.message_id, ledger.fold.open_turn)
         with ledger.following(answered.take):
-            await self.send(input, when_busy=when_busy, message_id=message_id)
+            brought = await self._bring(ledger, received, when_busy, answered.news)
             while not answered.is_over:
+                if brought is not None:
+                    brought.check()
                 self._check_not_waiting(ledger.fold, answered.turn or ledger.fold.open_turn)
                 await self._news(ledger, answered.news)
         assert answered.turn is not None
         return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
+
+    async def _bring(
+        self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy, news: asyncio.Event
+    ) -> Brought | None:
+        """Send what its sender waits for anyway: a session that rests is claimed in the same breath."""
+        if when_busy in ("reject", "interrupt") or not self._rests(ledger):
+            await self._send(ledger, received, when_busy)
+            return None
+        row = None
+        if await self._lacks_row(ledger):
+            row = self._runtime.new_row(self._id, received.message, is_run_here=True)
+        else:
+            await self._announce(ledger)
+        brought = Brought(received, row, news)
+        self._runtime.begin(self._id, brought)
+        return brought
+
+    def _rests(self, ledger: Ledger) -> bool:
+        """Whether nobody has anything to do with it, as far as is known here."""
+        fold = ledger.fold
+        is_idle = fold.open_turn is None and not fold.waiting and fold.owner is None
+        return is_idle and self._id not in self._runtime.loops
 
     async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
         """Until something is written here; what another process writes is looked for."""
@@ -144,16 +170,21 @@ class LocalSession(Generic[Out]):
             if await ledger.try_receive(entries, fold.seq):
                 return
 
-    async def _announce(self, ledger: Ledger, message: Message) -> None:
+    async def _lacks_row(self, ledger: Ledger) -> bool:
+        if self._is_new:
+            self._is_new = False
+            return True
+        return (ledger.known_row or await ledger.row()) is None
+
+    async def _create(self, ledger: Ledger, message: Message) -> None:
+        with suppress(Conflict):  # somebody else was first
+            await ledger.create(self._runtime.new_row(self._id, message))
+
+    async def _announce(self, ledger: Ledger) -> None:
         """The row says that there will be something to do, before there is: a wake may get lost."""
         runtime = self._runtime
         await runtime.rows.forget(ledger)
         row = ledger.known_row or await ledger.row()
-        if row is None:
-            try:
-                await ledger.create(runtime.new_row(self._id, message))
-            except Conflict:
-                row = await ledger.row()
         if row is None:
             return
         if row.status == "closed":
@@ -292,7 +323,7 @@ class LocalSession(Generic[Out]):
             raise NotFound(f"session {self._id!r} has no events to fork from", hint="send it something first")
         if type(end) is not int or not 0 < end <= source.fold.seq:
             raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end!r} was given")
-        other = LocalSession[Out](self._runtime, checked_session_id(session_id))
+        other = LocalSession[Out](self._runtime, session_id)
         await other._copy(source, end)
         return other
 
@@ -332,11 +363,14 @@ class LocalSession(Generic[Out]):
         await self.close()
 
     async def _opened(self, *, refresh: bool = True) -> Ledger:
-        self._ledger = await self._runtime.ledger(self._id, refresh=refresh)
+        if self._is_new and not refresh:
+            self._ledger = await self._runtime.new_ledger(self._id)
+        else:
+            self._ledger = await self._runtime.ledger(self._id, refresh=refresh)
         return self._ledger
 
 
-def checked_session_id(given: object) -> str:
+def _checked_session_id(given: object) -> str:
     """The id of a session, or a new one for none."""
     if given is None:
         return new_id("ses")
@@ -377,6 +411,15 @@ def _checked_message(message: Message) -> Message:
         if isinstance(part, ToolCall | ToolResult | Thinking):
             raise InvalidInput(f"a {type(part).__name__} is no part of what a model is asked")
     return message
+
+
+def _received(input: object, when_busy: WhenBusy, message_id: object = None) -> MessageReceived:
+    """What is sent, as it is written."""
+    return MessageReceived(
+        new_id("msg") if message_id is None else _checked_id(message_id),
+        as_message(input),
+        steer=_checked_policy(when_busy) == "steer",
+    )
 
 
 def _checked_id(message_id: object) -> str:

@@ -21,6 +21,7 @@ from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work
 from gnomon.errors import Conflict, StorageError, Superseded
 from gnomon.session._attending import Attending
+from gnomon.session._brought import Brought, telling
 from gnomon.session._lookout import Lookout
 from gnomon.session._rows import Rows
 from gnomon.session._sockets import LiveServer
@@ -73,6 +74,7 @@ class Runtime:
         self._leaving = asyncio.Event()
         self._ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
         self._opening: dict[str, asyncio.Future[Ledger]] = {}
+        self._brought: dict[str, list[Brought]] = {}
         self._driver = EmbeddedDriver(self._unattended)
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
@@ -165,8 +167,10 @@ class Runtime:
 
     async def new_ledger(self, session_id: str) -> Ledger:
         """The ledger of a session that nobody knows yet."""
-        ledger = Ledger(await self.storage(), session_id, clock=self.clock)
-        self._ledgers[session_id] = ledger
+        storage = await self.storage()
+        if session_id in self._ledgers:
+            return await self.ledger(session_id)
+        ledger = self._ledgers[session_id] = Ledger(storage, session_id, clock=self.clock)
         return ledger
 
     def new_row(
@@ -231,6 +235,11 @@ class Runtime:
         self.serve()
         self._driver.look_at(TENANT, session_id, delay_s)
 
+    def begin(self, session_id: str, brought: Brought) -> None:
+        """Have the session run, with a message that is yet to be written."""
+        self._brought.setdefault(session_id, []).append(brought)
+        self.look_at(session_id)
+
     def serve(self) -> None:
         """Run what is woken, and what is found in the store with nobody to run it."""
         if self._serving is None and not self.is_closing:
@@ -243,26 +252,46 @@ class Runtime:
 
     async def run_segment(self, tenant: str, session_id: str, *, take_over: bool = False) -> Outcome:
         """Go on with a session until there is nothing to do, or a person has to act."""
-        ledger = await self.ledger(session_id, refresh=False)
-        if session_id not in self.loops:
-            if not has_work(ledger.fold, self.agent):
-                await ledger.refresh()
-            if has_work(ledger.fold, self.agent):
-                await self._run(ledger, take_over)
+        brought = self._brought.pop(session_id, [])
+        with telling(brought, self._ledgers.get(session_id)):
+            ledger = await self.ledger(session_id, refresh=False)
+            if session_id in self.loops:
+                await self._receive(ledger, brought)
             else:
-                await self._settle(ledger)
+                await self._segment(ledger, brought, take_over)
         return Suspended() if ledger.fold.open_turn is not None else Idle()
 
-    async def _run(self, ledger: Ledger, take_over: bool) -> None:
-        loop = self.loop(ledger, take_over=take_over)
+    async def _segment(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
+        if not brought and not has_work(ledger.fold, self.agent):
+            await ledger.refresh()
+        if brought or has_work(ledger.fold, self.agent):
+            await self._run(ledger, brought, take_over)
+        else:
+            await self._settle(ledger)
+
+    async def _run(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
+        row = next((each.row for each in brought if each.row is not None), None)
+        opening = [each.received for each in brought]
+        loop = self.loop(ledger, opening=opening, take_over=take_over, row=row)
         try:
             async for _ in loop.events():
                 pass
         except Superseded as lost:
             log.warning("%s; this runner has stopped", lost)
-        except Conflict:  # another that is alive runs it, and reads what was sent
+            await self._receive(ledger, brought)
+        except Conflict:  # another that is alive runs it, and reads what is sent
             if take_over:
                 raise
+            await self._receive(ledger, brought)
+
+    async def _receive(self, ledger: Ledger, brought: Sequence[Brought]) -> None:
+        """What was brought along is written for another to read; unless it stands already."""
+        if brought:
+            await ledger.receive(*(each.received for each in brought))
+            if ledger.session_id in self.loops:
+                self.loops[ledger.session_id][0].look()
+            else:
+                self.look_at(ledger.session_id)
 
     async def _settle(self, ledger: Ledger) -> None:
         """The row as the ledger stands, when there is nothing to do."""

@@ -19,6 +19,9 @@ from gnomon.types.records import Page, SessionRecord
 
 __all__ = ["SessionRows", "session_row"]
 
+_REMEMBERED = 2_000
+"""Of how many rows is known what was last written here."""
+
 
 class SessionRows(Part):
     async def create_session(self, session: SessionRecord) -> None:
@@ -26,6 +29,7 @@ class SessionRows(Part):
         await self._enrol()
         if not await self._rows.write(self._tenant, row, 0):
             raise Conflict(f"session {session.id!r} exists already")
+        self._remember(session.id, session.revision, session.last_seq)
 
     async def get_session(self, session_id: str) -> SessionRecord | None:
         return await self._get("sessions", checked_name("the session's id", session_id), SessionRecord)
@@ -33,6 +37,20 @@ class SessionRows(Part):
     async def update_session(self, session: SessionRecord) -> SessionRecord:
         revision = checked_number("the revision of a session", session.revision)
         row = session_row(msgspec.structs.replace(session, revision=revision + 1))
+        if not self._is_known_to_follow(session):
+            await self._check_follows(session)
+        if not await self._rows.write(self._tenant, row, _stored_revision(session)):
+            await self._check_follows(session)
+            raise _stale(session, "it has changed in this moment")
+        self._remember(session.id, revision + 1, session.last_seq)
+        return session_of(row)
+
+    def _is_known_to_follow(self, session: SessionRecord) -> bool:
+        """Whether the row of that revision was written here, so that it need not be read to compare."""
+        known = self._rows.sessions.get((self._tenant, session.id))
+        return known is not None and known[0] == session.revision and session.last_seq >= known[1]
+
+    async def _check_follows(self, session: SessionRecord) -> None:
         stored = await self.get_session(session.id)
         if stored is None:
             raise NotFound(f"there is no session {session.id!r}")
@@ -40,9 +58,13 @@ class SessionRows(Part):
             raise _stale(session, f"its revision is {stored.revision}, not {session.revision}")
         if session.last_seq < stored.last_seq:
             raise _stale(session, f"its last_seq is {stored.last_seq}, and {session.last_seq} is lower")
-        if not await self._rows.write(self._tenant, row, _stored_revision(session)):
-            raise _stale(session, "it has changed in this moment")
-        return session_of(row)
+
+    def _remember(self, session_id: str, revision: int, last_seq: int) -> None:
+        known, key = self._rows.sessions, (self._tenant, session_id)
+        known.pop(key, None)
+        known[key] = (revision, last_seq)
+        if len(known) > _REMEMBERED:
+            del known[next(iter(known))]
 
     async def list_sessions(
         self, agent_id: str = "", limit: int = PAGE_SIZE, offset: int = 0, *, cursor: str | None = None

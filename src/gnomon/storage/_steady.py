@@ -57,6 +57,8 @@ class Steady:
         self.rows = rows
         self.tenants: set[str] = set()
         """The tenants that are known to be on the store's list."""
+        self.sessions: dict[tuple[str, str], tuple[int, int]] = {}
+        """The revision and last_seq of rows of sessions, by tenant and id, as they were written from here."""
         self._patience_s = patience_s
         self._is_ready = False
         self._is_closed = False
