@@ -256,7 +256,8 @@ class Ledger:
     async def _append(self, entries: Sequence[LedgerEntry]) -> bool:
         """`False` when somebody else was first; what they wrote has then been read."""
         now = self._clock.now()
-        events = [await self._event(at, entry, now) for at, entry in enumerate(entries, self.fold.seq + 1)]
+        stored = zip(entries, await self._packed(entries), strict=True)
+        events = [self._event(at, *each, now) for at, each in enumerate(stored, self.fold.seq + 1)]
         point = self._checkpoint() if self._is_due() else None
         try:
             await self._storage.append_events(events, checkpoint=point)
@@ -274,9 +275,7 @@ class Ledger:
             self._take(event.seq, entry, now)
         return True
 
-    async def _event(self, seq: int, entry: LedgerEntry, now: datetime) -> LedgerEvent:
-        """The entry as it is stored. What is large is stored first: no event names what is not there."""
-        kept = await self._packed(entry)
+    def _event(self, seq: int, entry: LedgerEntry, kept: Packed, now: datetime) -> LedgerEvent:
         return LedgerEvent(
             session_id=self.session_id,
             seq=seq,
@@ -287,13 +286,15 @@ class Ledger:
             version=kept.version,
         )
 
-    async def _packed(self, entry: LedgerEntry) -> Packed:
-        """What is large goes into blobs, where the store has them."""
-        if self._blobs is None:
-            return Packed(encode_event(entry), PLAIN)
-        kept = packed(entry)
-        for content in kept.blobs:
-            await self._blobs.put_blob(content)
+    async def _packed(self, entries: Sequence[LedgerEntry]) -> list[Packed]:
+        """The entries as they are stored. What is large is stored first: no event names what is not there."""
+        blobs = self._blobs
+        if blobs is None:
+            return [Packed(encode_event(entry), PLAIN) for entry in entries]
+        kept = [packed(entry) for entry in entries]
+        for each in kept:
+            for content in each.blobs:
+                await blobs.put_blob(content)
         return kept
 
     async def _catch_up(self) -> None:

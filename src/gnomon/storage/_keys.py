@@ -30,7 +30,9 @@ def past(*fields: str) -> str:
 
 
 def time_key(time: datetime) -> str:
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC)
+    return time.isoformat(timespec="microseconds")[:-6]  # without "+00:00"
 
 
 def number_key(number: int) -> str:

@@ -102,7 +102,8 @@ def session_row(session: SessionRecord) -> Row:
         checked_time("created_at", session.created_at),
         checked_time("updated_at", session.updated_at),
     )
-    session = msgspec.structs.replace(session, created_at=created, updated_at=updated, wake_at=wake)
+    if created is not session.created_at or updated is not session.updated_at or wake is not session.wake_at:
+        session = msgspec.structs.replace(session, created_at=created, updated_at=updated, wake_at=wake)
     return Row(
         kind="sessions",
         id=session.id,
