@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from itertools import pairwise
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -443,7 +443,7 @@ def test_a_long_conversation_is_written_in_no_time() -> None:
         pairs = [(Message.user(f"Ask {n}"), Message.assistant(f"Say {n}")) for n in range(count // 2)]
         messages = (*(message for pair in pairs for message in pair), Message.user("?"))
         request = Request(messages=messages)
-        start = perf_counter()
+        start = thread_time()
         chat_body(
             request,
             vendor="mistral",
@@ -452,6 +452,6 @@ def test_a_long_conversation_is_written_in_no_time() -> None:
             extra={},
             messages=MistralMessages,
         )
-        return perf_counter() - start
+        return thread_time() - start
 
     assert min(took(1000) for _ in range(20)) < 0.005

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -168,7 +168,7 @@ def test_an_answer_that_the_service_broke_off_has_failed() -> None:
 def test_a_token_costs_little() -> None:
     decoder = MistralDecoder("mistral", MODEL)
     events = [chunk(f"word{number} ") for number in range(2000)]
-    start = perf_counter()
+    start = thread_time()
     for event in events:
         decoder.feed(event)
-    assert (perf_counter() - start) / len(events) < 20e-6  # about 1.5 µs; the machine may be busy
+    assert (thread_time() - start) / len(events) < 20e-6  # about 1.5 µs; the machine may be busy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -426,13 +426,13 @@ def best_of(count: int, messages: int) -> float:
             for n in range(messages)
         ]
         request = Request(messages=tuple(said))
-        start = perf_counter()
+        start = thread_time()
         ollama_body(request, MODEL, Ways(vendor="ollama"))
-        times.append(perf_counter() - start)
+        times.append(thread_time() - start)
     return min(times)
 
 
 def test_a_long_conversation_is_encoded_quickly_and_in_linear_time() -> None:
-    small, large = best_of(9, 1_000), best_of(5, 8_000)
+    small, large = best_of(9, 1_000), best_of(9, 8_000)
     assert small < 0.01  # about 0.5 ms on a quiet machine
     assert large < 8 * small * 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -240,8 +240,8 @@ def test_a_token_costs_little() -> None:
     for _ in range(5):
         decoder = OllamaDecoder("ollama", "qwen3")
         decoder.feed(data)
-        start = perf_counter()
+        start = thread_time()
         for _ in range(5_000):
             decoder.feed(data)
-        times.append((perf_counter() - start) / 5_000)
+        times.append((thread_time() - start) / 5_000)
     assert min(times) < 20e-6  # about 1 µs on a quiet machine

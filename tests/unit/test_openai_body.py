@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -405,9 +405,9 @@ def test_a_conversation_of_a_thousand_messages_is_written_in_little_time() -> No
         messages = tuple(
             Message.user(f"Question {n}") if n % 2 else Message.assistant(f"Answer {n}") for n in range(1000)
         )
-        begin = perf_counter()
+        begin = thread_time()
         body, _ = responses_body(Request(messages=messages), vendor="openai", model=MODEL, extra={})
-        spent = perf_counter() - begin
+        spent = thread_time() - begin
         assert len(msgspec.json.decode(body)["input"]) == 1000
         return spent
 

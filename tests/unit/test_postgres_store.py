@@ -416,7 +416,8 @@ async def test_a_batch_has_one_group_a_log_in_one_order_and_is_not_too_large() -
     assert await asyncio.gather(*small) == [True] * 1_405
     large = [appends.add(log, Group(2, 2, bytes(3_000_000))) for log in logs[:5]]
     assert await asyncio.gather(*large) == [True] * 5
-    assert [len(batch) for batch in batches] == [500, 500, 203, 202, 2, 2, 1]
+    sizes = [len(batch) for batch in batches]
+    assert (sizes[:2], sum(sizes[2:-3]), sizes[-3:]) == ([500, 500], 405, [2, 2, 1])
     for batch in batches:
         found = [append.log for append in batch]
         assert found == sorted(set(found))
