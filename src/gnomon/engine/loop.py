@@ -16,7 +16,7 @@ from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.calls import Batch, Calls
-from gnomon.engine.clock import Clock
+from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
 from gnomon.engine.instructions import instructions_for
 from gnomon.engine.interrupt import Interrupt, Interrupted
@@ -393,7 +393,7 @@ class Loop:
         told = self._agent.instructions
         if callable(told) and (self._state is None or self._told != self._state.id):
             return None
-        if self._journal.is_shared and self._clock.monotonic() - self._journal.proved_at > _STALE_S:
+        if self._journal.is_shared and ageing(self._clock) - self._journal.proved_at > _STALE_S:
             return None
         system = self._system if callable(told) else told
         extra = self._calls.extra_tools if self._journal.fold.cut else ()
