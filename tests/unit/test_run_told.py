@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gnomon import Agent
@@ -92,7 +94,8 @@ async def test_an_id_that_cannot_be_stored_is_named_as_that_of_the_session(tmp_p
     for store in (MemoryStorage(), SQLiteStorage(f"sqlite:///{tmp_path}/store.db")):
         async with Agent(ScriptedProvider([says("Hello.")]), storage=store) as agent:
             session = agent.session(wrong)
-            for act in (session.refresh, session.turn_result, lambda: session.send("one"), session.cancel):
+            acts = (session.refresh, session.turn_result, partial(session.send, "one"), session.cancel)
+            for act in acts:
                 with pytest.raises(InvalidInput, match="the session's id"):
                     await act()
             await agent.session("s").run("one")

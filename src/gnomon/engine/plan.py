@@ -149,7 +149,9 @@ class Planner:
         return cancelling(turn, reason, self._agent)
 
     def _failed(self, turn: TurnState, error: BaseException) -> Sequence[LedgerEntry]:
-        results = _closed(turn, self._agent, "interrupted", "not finished: the turn failed")
+        results = _closed(
+            turn, self._agent, "interrupted", "the turn failed before this was known to have had its effect"
+        )
         return (*results, TurnFailed(turn.id, error_event(error), turn.usage, _cost(turn)))
 
     def _finished(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
