@@ -32,6 +32,11 @@ class Answer:
         return self._output.schema
 
     @property
+    def opening(self) -> str:
+        """The signs with which it may begin."""
+        return self._output.opening
+
+    @property
     def native_schema(self) -> Meta | None:
         return self._output.schema if self.mode == "native" else None
 

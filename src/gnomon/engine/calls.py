@@ -30,6 +30,11 @@ class Batch(NamedTuple):
     jobs: Sequence[Job]
     kind: Literal["settle", "answer", "run"]
 
+    @property
+    def acts(self) -> bool:
+        """Whether it has an effect that nobody may walk away from."""
+        return self.kind == "run" and any(job.runs_alone and job.refusal is None for job in self.jobs)
+
 
 class Calls:
     """Sees to the open calls of a turn, one batch after another."""
@@ -48,6 +53,11 @@ class Calls:
         self._progress: list[ToolProgress] = []
         self._news = asyncio.Event()
         self._facts: list[LedgerEntry] = []
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether calls run beside one another, of which some may have ended."""
+        return bool(self._running)
 
     @property
     def extra_tools(self) -> tuple[ToolDef, ...]:

@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon._payload import skimmed_message
 from gnomon.engine.history import interrupted
-from gnomon.engine.turn import Ended, TurnMark, TurnState
+from gnomon.engine.turn import REPAIR, Ended, TurnMark, TurnState
 from gnomon.engine.view import View
 from gnomon.types.events import (
     CancelRequested,
@@ -270,6 +270,8 @@ class Fold:
             turn.calls = ()
             turn.take(ended, at)
         self.cancel = None
+        if self.waiting:  # what the engine asked of this turn, in a log that was cut off, is not for another
+            self.waiting = {at: it for at, it in self.waiting.items() if not at.startswith(REPAIR)}
         if not counts:
             return
         self.usage = add_usage((self.usage, ended.usage))

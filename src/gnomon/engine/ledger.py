@@ -24,10 +24,10 @@ from gnomon.contracts.storage import (
     SupportsWatch,
     read_events,
 )
-from gnomon.engine.clock import Clock, SystemClock
+from gnomon.engine.clock import Clock, SystemClock, ageing
 from gnomon.engine.fold import VERSION, Fold, Snapshot
 from gnomon.engine.ids import new_id
-from gnomon.errors import Conflict, NotFound, Superseded
+from gnomon.errors import Conflict, InvalidInput, NotFound, Superseded
 from gnomon.stream import PullStream
 from gnomon.types.codec import encode_event
 from gnomon.types.events import (
@@ -80,7 +80,7 @@ class Ledger:
         self._row: SessionRecord | None = None
         self._followers: list[Callable[[Read], None]] = []
         self.proved_at = 0.0
-        """When an append last showed that the session is ours, by the clock that only goes forward."""
+        """When an append last showed that the session is ours, by `ageing`."""
         self.is_unsure = False
         """Whether the last append was broken off: it may stand, and the fold not know of it."""
         self._writing = asyncio.Lock()
@@ -103,7 +103,11 @@ class Ledger:
 
     async def _saved(self) -> tuple[Snapshot | None, int]:
         """The ledger's own checkpoint: others of the session say nothing of the fold."""
-        found = await self._storage.get_checkpoint(self.session_id)
+        try:
+            found = await self._storage.get_checkpoint(self.session_id)
+        except InvalidInput:
+            await self.row()  # which says it of the session, whose id it is
+            raise
         if found is None or found.session_id != self.session_id:
             return None, 0
         return _snapshot(found), found.seq
@@ -222,7 +226,7 @@ class Ledger:
             claim = next((entry for entry in entries if isinstance(entry, Claimed)), None)
             if claim is None:
                 self._check_claim()
-            began_at = self._clock.monotonic()  # whoever sleeps after it has written has proved nothing since
+            began_at = ageing(self._clock)  # whoever sleeps after it has written has proved nothing since
             if self.fold.seq != after or not await self._append(entries):
                 return False
             self._claim = claim or self._claim
@@ -347,7 +351,7 @@ class Ledger:
 
     async def prove(self) -> None:
         """Look whether the session is still ours; `Superseded` when it is not."""
-        began_at = self._clock.monotonic()
+        began_at = ageing(self._clock)
         await self.refresh()
         self._check_claim()
         self.proved_at = began_at

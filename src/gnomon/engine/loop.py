@@ -16,7 +16,7 @@ from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.calls import Batch, Calls
-from gnomon.engine.clock import Clock
+from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
 from gnomon.engine.instructions import instructions_for
 from gnomon.engine.interrupt import Interrupt, Interrupted
@@ -130,9 +130,12 @@ class Loop:
         self.interrupt.set()
 
     def stop_soon(self) -> None:
-        """Let go of the session at the next step, with the turn still open. A tool is waited for."""
+        """Let go of the session at the next step, with the turn still open.
+
+        A tool with side effects is waited for; what only reads is given up, and done again by who goes on.
+        """
         self.planner.is_leaving = True
-        if self._state is not None and self._state.asking is not None:
+        if self._state is not None and (self._state.asking is not None or not self._batch.acts):
             self.interrupt.set()
 
     def look(self) -> None:
@@ -171,6 +174,8 @@ class Loop:
                     attempt, request = self._begun_attempt(), None
                     try:
                         request = self._known_request() or await interrupt.wait(self._request())
+                        if interrupt.is_set:
+                            raise Interrupted
                         if self.planner.is_again:
                             yield self._restarted()
                         answer = self._agent.provider.stream(request)
@@ -238,7 +243,11 @@ class Loop:
             if claim is None and journal.is_shared:
                 self._check_epoch()
             seen = journal.fold.seq
+            self.planner.is_calling = self._made_calls is not None and self._made_calls.is_under_way
             step = self.planner.next(journal.fold, self._state, self._facts)
+            if self.planner.is_calling and step.action != "call":
+                await self._stop_calls()  # what has ended by now counts
+                continue
             entries = [*self._facts, *step.entries]
             if step.action == "call":
                 step = self._batched(step, entries)
@@ -253,8 +262,6 @@ class Loop:
             was_second = True
             self._look_again()
         self._take(entries)
-        if step.action != "call" and self._made_calls is not None:
-            await self._made_calls.end()  # a turn that ended may have left some behind
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
         return step, self._visible(entries)
@@ -386,7 +393,7 @@ class Loop:
         told = self._agent.instructions
         if callable(told) and (self._state is None or self._told != self._state.id):
             return None
-        if self._journal.is_shared and self._clock.monotonic() - self._journal.proved_at > _STALE_S:
+        if self._journal.is_shared and ageing(self._clock) - self._journal.proved_at > _STALE_S:
             return None
         system = self._system if callable(told) else told
         extra = self._calls.extra_tools if self._journal.fold.cut else ()
@@ -414,6 +421,8 @@ class Loop:
         """The calls of the batch, and what they report while they run."""
         assert self._state is not None
         try:
+            if self.interrupt.is_set and not (self.planner.is_leaving and self._batch.acts):
+                raise Interrupted  # it was ended while a reader had the turn
             async with aclosing(self._calls.run(self._state, self._batch)) as events:
                 async for event in events:
                     yield event
@@ -421,6 +430,10 @@ class Loop:
             await self._calls.stop()
         finally:
             self._know(*self._calls.taken())
+
+    async def _stop_calls(self) -> None:
+        await self._calls.stop()
+        self._know(*self._calls.taken())
 
     # --- leaving
 
@@ -431,8 +444,7 @@ class Loop:
         if self._epoch is None:
             self._facts = []  # what was brought along stands, or is not wanted any more
         if self._made_calls is not None:
-            await self._calls.stop()
-            self._know(*self._calls.taken())
+            await self._stop_calls()
         if self._cancels:
             self.cancel("the reader left")
         self.planner.is_leaving = not self._cancels

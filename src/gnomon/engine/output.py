@@ -32,7 +32,7 @@ class OutputType:
     (`wrapped`) it is `{"result": …}`; `parse` takes that, and the bare value too.
     """
 
-    __slots__ = ("_shape", "description", "kind", "name", "schema", "wrapped")
+    __slots__ = ("_shape", "description", "kind", "name", "opening", "schema", "wrapped")
 
     def __init__(self, kind: object) -> None:
         if kind is None:
@@ -42,7 +42,10 @@ class OutputType:
         self.wrapped = self._shape.wrapped
         self.schema: Meta = self._shape.schema
         self.name = _name(kind)
-        self.description = _description(self.schema, self.wrapped)
+        described = _described(self.schema, self.wrapped)
+        self.description = str(described.get("description", ""))
+        self.opening = "{[" if self.wrapped and "array" in str(described.get("type", "array")) else "{"
+        """The signs with which an answer may begin: a list may come without the object around it."""
 
     def __repr__(self) -> str:
         return f"<output {shown(self.kind)}>"
@@ -109,11 +112,12 @@ def _name(kind: object) -> str:
     return name if name[:1].isalpha() else _NAMELESS
 
 
-def _description(schema: Meta, wrapped: bool) -> str:
-    if wrapped:
-        properties = cast("dict[str, Meta]", schema["properties"])
-        schema = _resolved(properties[KEY], schema)
-    return str(schema.get("description", ""))
+def _described(schema: Meta, wrapped: bool) -> Meta:
+    """What the schema says of the output itself."""
+    if not wrapped:
+        return schema
+    properties = cast("dict[str, Meta]", schema["properties"])
+    return _resolved(properties[KEY], schema)
 
 
 def _resolved(schema: Meta, root: Meta) -> Meta:

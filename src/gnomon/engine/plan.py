@@ -19,6 +19,7 @@ from gnomon.engine.turn import TurnState
 from gnomon.errors import DefinitionChanged, InvalidOutput
 from gnomon.types.codec import error_event
 from gnomon.types.events import (
+    CancelRequested,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
@@ -59,6 +60,8 @@ class Planner:
     """Whether the runner is to let go of the session, whatever is open in it."""
     is_again: bool = False
     """Whether the model is asked for a message that it was asked for before."""
+    is_calling: bool = False
+    """Whether calls are under way: the step that a cancel may have to wait for."""
     _attempts: int = 0
 
     def __init__(
@@ -127,7 +130,7 @@ class Planner:
 
     def _ending(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
         """The entries that end the turn, when it is to end."""
-        if self.is_cancelled or fold.cancel is not None:
+        if self.is_cancelled or (fold.cancel is not None and not self._is_in_step(fold.cancel, turn)):
             return self._cancelled(fold, turn)
         if self.failure is not None:
             return self._failed(turn, self.failure)
@@ -137,11 +140,18 @@ class Planner:
             return None
         return self._finished(fold, turn)
 
+    def _is_in_step(self, asked: CancelRequested, turn: TurnState) -> bool:
+        """Whether the step that is to end first has not ended."""
+        return asked.mode == "after_step" and self.is_calling and not turn.open_questions
+
     def _cancelled(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry]:
-        return cancelling(turn, self.reason or (fold.cancel.reason if fold.cancel is not None else ""))
+        reason = self.reason or (fold.cancel.reason if fold.cancel is not None else "")
+        return cancelling(turn, reason, self._agent)
 
     def _failed(self, turn: TurnState, error: BaseException) -> Sequence[LedgerEntry]:
-        results = _closed(turn, "interrupted", "not finished: the turn failed")
+        results = _closed(
+            turn, self._agent, "interrupted", "the turn failed before this was known to have had its effect"
+        )
         return (*results, TurnFailed(turn.id, error_event(error), turn.usage, _cost(turn)))
 
     def _finished(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry] | None:
@@ -235,9 +245,9 @@ class Planner:
         )
 
 
-def cancelling(turn: TurnState, reason: str) -> Sequence[LedgerEntry]:
+def cancelling(turn: TurnState, reason: str, agent: Definition) -> Sequence[LedgerEntry]:
     """What ends a turn that is open, with a result for every call."""
-    results = _closed(turn, "cancelled", "cancelled before it was known to have had its effect")
+    results = _closed(turn, agent, "cancelled", "cancelled before it was known to have had its effect")
     return (*results, TurnCancelled(turn.id, reason, turn.usage, _cost(turn)))
 
 
@@ -262,16 +272,21 @@ def _steers(fold: Fold) -> tuple[str, ...]:
     return tuple(message_id for message_id, waiting in fold.waiting.items() if waiting.received.steer)
 
 
-def _closed(turn: TurnState, status: Literal["cancelled", "interrupted"], why: str) -> list[ToolFinished]:
+def _closed(
+    turn: TurnState, agent: Definition, status: Literal["cancelled", "interrupted"], why: str
+) -> list[ToolFinished]:
     """Every call gets its one result, whatever ends the turn."""
-    return [ToolFinished(turn.id, _unfinished(call, turn, status, why)) for call in turn.open_calls]
+    told = [
+        (call, why if call.id in turn.intents else _unbegun(call, turn, agent)) for call in turn.open_calls
+    ]
+    return [ToolFinished(turn.id, ToolResult.of(call, text, status=status)) for call, text in told]
 
 
-def _unfinished(
-    call: ToolCall, turn: TurnState, status: Literal["cancelled", "interrupted"], why: str
-) -> ToolResult:
-    text = why if call.id in turn.intents else "not run: the turn ended before"
-    return ToolResult.of(call, text, status=status)
+def _unbegun(call: ToolCall, turn: TurnState, agent: Definition) -> str:
+    """Of a call without an intent: one that only reads has none, and may have been under way."""
+    tool = agent.tools.get(call.name)
+    may_have_run = tool.read_only if tool is not None else turn.agent_hash != agent.hash
+    return "no result: the turn ended before" if may_have_run else "not run: the turn ended before"
 
 
 def _cost(turn: TurnState) -> float | None:

@@ -46,12 +46,18 @@ class Run(PullStream[RunEvent], Generic[Out]):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(events)
-        self.id = turn_id
+        self._id = turn_id
         self.session_id = session_id
         self._state = state
         self._answer = answer
         self._clock = clock
         self._turn: Turn[Out] | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the turn. Of one that somebody else runs it is known when it begins, and empty before."""
+        state = self._state() if not self._id else None
+        return state.id if state is not None else self._id
 
     @property
     def turn(self) -> Turn[Out]:
@@ -75,14 +81,14 @@ class Run(PullStream[RunEvent], Generic[Out]):
         answer = self._answer
         if answer is None:
             raise ConfigError("this agent has no output type", hint="read text() instead")
-        reader, call_id = PartialJSON("{"), ""
+        reader, call_id = PartialJSON(answer.opening), ""
         async for event in self:
             match event:
                 case ModelStarted() | AttemptDiscarded():
-                    reader, call_id = PartialJSON("{"), ""
+                    reader, call_id = PartialJSON(answer.opening), ""
                     continue
                 case ToolCallStart(id=started, name=name) if name == OUTPUT_TOOL and answer.mode == "tool":
-                    reader, call_id = PartialJSON("{"), started
+                    reader, call_id = PartialJSON(answer.opening), started
                     continue
                 case ToolCallDelta(id=fed, arguments=text) if fed == call_id:
                     pass

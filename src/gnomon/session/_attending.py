@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work
-from gnomon.errors import Conflict
+from gnomon.errors import Conflict, GnomonError
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Attending"]
 
 log = logging.getLogger("gnomon.session")
+
+_GRACE_S = 5.0
 
 
 class Attending:
@@ -36,6 +39,7 @@ class Attending:
         self._ledger = ledger
         self._row = row
         self._is_begun = False
+        self._creating: asyncio.Task[None] | None = None
         self._is_driven = is_driven
         self.loop: Loop | None = None
 
@@ -54,19 +58,27 @@ class Attending:
         if self._row is None or self._is_begun:
             return await append
         self._is_begun = True
-        created, appended = await asyncio.gather(
-            self._ledger.create(self._row), append, return_exceptions=True
-        )  # both are waited for: what is broken off may still be done
-        if isinstance(appended, BaseException):
-            raise appended
-        if isinstance(created, BaseException):
-            log.warning("the row of session %s is yet to be written: %s", self._ledger.session_id, created)
+        self._creating = asyncio.ensure_future(self._create(self._row))
+        # A reader that leaves now breaks off the append, but not the row: what stands is to be found.
+        appended = await asyncio.ensure_future(append)
+        await self._row_written()
         return appended
+
+    async def _create(self, row: SessionRecord) -> None:
+        try:
+            await self._ledger.create(row)
+        except GnomonError as error:
+            log.warning("the row of session %s is yet to be written: %s", row.id, error)
+
+    async def _row_written(self) -> None:
+        if self._creating is not None and not self._creating.done():
+            await asyncio.wait({self._creating})
 
     async def claimed(self) -> None:
         """The row says who runs it, for whoever looks for sessions that nobody runs."""
         runtime, ledger = self._runtime, self._ledger
         await runtime.rows.forget(ledger)
+        await self._row_written()
         row = ledger.known_row
         if row is None and (row := await ledger.row()) is None:
             row = self._row or runtime.new_row(ledger.session_id, _first(ledger.fold), is_run_here=True)
@@ -80,7 +92,10 @@ class Attending:
         held = runtime.loops.get(ledger.session_id)
         if held is None or held[0] is not self.loop:
             return
-        del runtime.loops[ledger.session_id]
+        try:
+            await self._see_to_row()
+        finally:
+            del runtime.loops[ledger.session_id]
         if ledger.fold.owner is not None or ledger.is_unsure:
             # It is another's, or it could not be released: the row says the truth.
             if not self._is_driven and ledger.fold.owner in (None, runtime.owner):
@@ -89,6 +104,18 @@ class Attending:
         runtime.rows.settle(ledger)
         if has_work(ledger.fold, runtime.agent) and not runtime.is_closing:
             await runtime.wake(ledger.session_id, ledger.fold.seq)
+
+    async def _see_to_row(self) -> None:
+        """What was begun has a row, however it ended; nobody waits for ever for a store that hangs."""
+        ledger, row = self._ledger, self._row
+        if row is None or self._creating is None or (ledger.known_row is not None and self._creating.done()):
+            return
+        with suppress(TimeoutError, GnomonError):
+            async with asyncio.timeout(_GRACE_S):
+                await self._row_written()
+                if (ledger.fold.seq or ledger.is_unsure) and await ledger.row() is None:
+                    await ledger.create(row)
+        self._creating.cancel()
 
 
 def _first(fold: Fold) -> Message:

@@ -27,7 +27,9 @@ from gnomon.types.events import (
     MessageReceived,
     QuestionAnswered,
     Released,
+    TurnCancelled,
     TurnResumed,
+    TurnStarted,
 )
 from gnomon.types.messages import Content, Message, Part, Text, Thinking, ToolCall, ToolResult, as_parts
 from gnomon.types.records import SessionState
@@ -39,6 +41,7 @@ _ASKING = ("user", "system")
 _LOOK_S, _HERE_S = 0.1, 2.0
 """How often whoever waits for a session looks at it: one that is run elsewhere, and one that is run here."""
 
+_FORKED = "forked here"
 _DOUBT_S = 2.0
 """After how long a session is looked at when a write was broken off, which may still be under way."""
 
@@ -254,16 +257,18 @@ class LocalSession(Generic[Out]):
         if mode not in ("now", "after_step"):
             raise InvalidInput(f"a turn is cancelled 'now' or 'after_step', not {mode!r}")
         ledger = await self._opened()
-        turn = ledger.fold.open_turn
-        if turn is None and not ledger.fold.waiting:
+        meant = _first_of(ledger.fold)
+        if meant is None:
             return
         news = asyncio.Event()
         await self._announce_again(ledger)
         with ledger.following(lambda _: news.set()):
-            with self._writing(ledger):
-                await ledger.receive(CancelRequested(mode, reason))
+            while _first_of(ledger.fold) == meant:  # a turn that comes after it is not to be ended
+                with self._writing(ledger):
+                    if await ledger.try_receive((CancelRequested(mode, reason),), ledger.fold.seq):
+                        break
             await self._wake(ledger)
-            while ledger.fold.cancel is not None:
+            while _first_of(ledger.fold) == meant:
                 await self._news(ledger, news)
 
     async def answer(
@@ -345,10 +350,19 @@ class LocalSession(Generic[Out]):
     def _ended_here(self, fold: Fold) -> list[LedgerEntry]:
         """What ends that which is open in a copy; the claim on it is of the session it was copied from."""
         turn, owner, epoch = fold.open_turn, self._runtime.owner, fold.epoch + 1
-        if turn is None and fold.owner is None:
+        waiting = tuple(at for at in fold.waiting if not at.startswith(REPAIR))
+        if turn is None and fold.owner is None and not waiting:
             return []
-        ending = cancelling(turn, "forked here") if turn is not None else ()
-        return [Claimed(owner, epoch), *ending, Released(owner, epoch)]
+        ending = cancelling(turn, _FORKED, self._runtime.agent) if turn is not None else ()
+        return [Claimed(owner, epoch), *ending, *self._unanswered(waiting), Released(owner, epoch)]
+
+    def _unanswered(self, waiting: tuple[str, ...]) -> tuple[LedgerEntry, ...]:
+        """Messages that waited are part of the conversation; the session they were sent to answers them."""
+        if not waiting:
+            return ()
+        agent, turn_id = self._runtime.agent, new_id("turn")
+        started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=waiting)
+        return started, TurnCancelled(turn_id, _FORKED, cost=0.0)
 
     async def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""
@@ -435,6 +449,12 @@ def _checked_policy(when_busy: str) -> str:
         known = ", ".join(get_args(WhenBusy))
         raise InvalidInput(f"when_busy is {when_busy!r}; it may be one of {known}")
     return when_busy
+
+
+def _first_of(fold: Fold) -> str | None:
+    """The message that the open turn answers, or that the next one will: a turn by any time of its life."""
+    turn = fold.open_turn
+    return next(iter(fold.waiting if turn is None else turn.started.inputs or (turn.id,)), None)
 
 
 def _state(fold: Fold) -> SessionState:

@@ -333,15 +333,13 @@ class Runtime:
     # --- the end
 
     async def close(self) -> None:
-        """Let go of everything. Turns that run stay open in the ledger; a tool that runs is waited for."""
+        """Let go of everything. Turns that run stay open in the ledger; a tool with effects is waited for."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         self.is_closing = True
-        for loop, _ in tuple(self.loops.values()):
-            loop.stop_soon()
         await self._wait_for_loops()
         self._is_closed = True
         await self._driver.close()
@@ -364,6 +362,8 @@ class Runtime:
         now = self.event_loop.time
         end, reader_end = now() + _GRACE_S, now() + _READER_GRACE_S
         while self.loops and now() < min(end, reader_end):
+            for loop, _ in tuple(self.loops.values()):
+                loop.stop_soon()  # again and again: what it does may have changed since
             if any(loop.is_under_way for loop, _ in self.loops.values()):
                 reader_end = now() + _READER_GRACE_S
             await asyncio.sleep(0.01)
