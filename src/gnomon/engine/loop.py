@@ -25,7 +25,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import ProviderError, StorageError, Superseded
+from gnomon.errors import Conflict, ProviderError, StorageError, Superseded
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
@@ -43,6 +43,7 @@ __all__ = ["Attendant", "Loop"]
 
 _UNSHOWN = (Claimed, Released, MessageReceived)
 _GRACE_S = 5.0
+_TRIES = 1_000
 _STALE_S = 0.25
 """A proof of ownership older than this is looked at again before the model is asked."""
 
@@ -233,7 +234,7 @@ class Loop:
     async def _commit(self) -> tuple[Step, Sequence[LedgerEntry]]:
         """Decide what comes next and write it down, with the facts that led there."""
         journal, was_second = self._journal, False
-        while True:
+        for _ in range(_TRIES):
             claim = await self._claimed() if self._epoch is None else None
             if claim is None and journal.is_shared:
                 self._check_epoch()
@@ -246,12 +247,12 @@ class Loop:
                 return step, ()  # others have seen to it, and there is nothing left to claim it for
             if journal.is_shared:
                 self._owned(entries, claim, step)
-            if not entries:
-                break
-            if await self._appended(entries, seen, is_claim=claim is not None):
+            if not entries or await self._appended(entries, seen, is_claim=claim is not None):
                 break
             was_second = True
             self._look_again()
+        else:
+            raise Conflict(f"session {journal.session_id!r} is written by too many at once")
         self._take(entries)
         if step.action != "call" and self._made_calls is not None:
             await self._made_calls.end()  # a turn that ended may have left some behind
@@ -447,8 +448,7 @@ class Loop:
     async def _ended(self) -> None:
         with suppress(StorageError):  # it stays open, and is found by whoever comes next
             self.planner.stop_after_this()
-            while (await self._commit())[0].action not in ("end", "wait"):
-                pass
+            await self._commit()
 
 
 async def _patiently(task: asyncio.Task[None]) -> None:

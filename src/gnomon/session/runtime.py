@@ -260,9 +260,13 @@ class Runtime:
                 pass
         except Superseded as lost:
             log.warning("%s; this runner has stopped", lost)
-        except Conflict:  # another that is alive runs it, and reads what was sent
-            if take_over:
+        except Conflict:
+            if take_over or not self._is_run(ledger):
                 raise
+
+    def _is_run(self, ledger: Ledger) -> bool:
+        """Whether another that is alive runs it, as far as is known, and so reads what was sent."""
+        return ledger.session_id in self.loops or ledger.fold.owner not in (None, self.owner)
 
     async def _settle(self, ledger: Ledger) -> None:
         """The row as the ledger stands, when there is nothing to do."""
