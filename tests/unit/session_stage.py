@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from collections.abc import Awaitable, Callable, Sequence
+from types import ModuleType
 
 from gnomon import Agent
 from gnomon._payload import unpacked
@@ -22,7 +24,7 @@ from gnomon.types.messages import Message, ToolCall
 from gnomon.types.records import LedgerEvent, SessionRecord, utc_now
 from gnomon.types.requests import Response, Usage
 
-__all__ = ["StagedStorage", "answered", "ledger_of", "make_row", "opening", "write"]
+__all__ = ["StagedStorage", "answered", "ledger_of", "loaded_again", "make_row", "opening", "write"]
 
 Step = Callable[[], Awaitable[None]]
 
@@ -71,9 +73,7 @@ async def ledger_of(store: MemoryStorage, session_id: str = "s") -> list[LedgerE
     return [unpacked(event, {}) for event in page.items]
 
 
-async def write(
-    store: MemoryStorage, *entries: LedgerEntry, after: int = 0, session_id: str = "s"
-) -> None:
+async def write(store: MemoryStorage, *entries: LedgerEntry, after: int = 0, session_id: str = "s") -> None:
     """What another process has written."""
     events = [
         LedgerEvent(
@@ -114,3 +114,13 @@ def opening(agent: Agent, owner: str = "gone", **given: object) -> Sequence[Ledg
         TurnStarted("t1", "agent", "m", **{"agent_hash": agent._definition.hash, "inputs": ("u1",), **given}),
         ModelStarted("t1", "m1", (1, 1)),
     )
+
+
+def loaded_again(source: ModuleType) -> ModuleType:
+    """The same code as another module: what it does when it is imported happens anew."""
+    spec = importlib.util.spec_from_file_location(f"{source.__name__}_again", source.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -98,7 +98,13 @@ class Runtime:
     async def _migrated(self) -> Storage:
         await self._close_left()
         storage = self._make_store()
-        await storage.migrate()
+        try:
+            await storage.migrate()
+        except BaseException:
+            if self._owns_store:  # the next try makes another
+                with suppress(StorageError):
+                    await storage.close()
+            raise
         return storage
 
     @property
