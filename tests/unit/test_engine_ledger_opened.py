@@ -101,13 +101,27 @@ async def test_calls_and_results_of_turns_that_are_over_are_shown_after_a_checkp
     ]
 
 
+async def test_an_open_turn_that_began_before_the_view_is_counted_once() -> None:
+    store = MemoryStorage()
+    ledger = await Ledger.open(store, "s")
+    one, two = ToolCall("c1", "look", index=0), ToolCall("c2", "look", index=0)
+    await ledger.append(said("a"), TurnStarted("t1", "agent", "m", inputs=("a",)))
+    await ledger.append(answered(one), ToolFinished("t1", ToolResult.of(one, "found")))
+    await ledger.append(Compacted("t1", 6, 90, 9), answered(two, message_id="m2"))
+    await ledger.checkpoint()
+    opened = await Ledger.open(store, "s")
+    assert opened.fold.turn is not None
+    assert (opened.fold.turn.rounds, opened.fold.turn.usage.input_tokens) == (2, 6)
+    assert [call.id for call in opened.fold.open_calls] == ["c2"]
+
+
 async def test_an_event_whose_blob_is_gone_is_damaged_and_says_which() -> None:
     store = MemoryStorage()
     ledger = await Ledger.open(store, "s")
     image = Image(data=b"\x89PNG" + b"\x00" * 40_000, media_type="image/png")
     await ledger.append(MessageReceived("a", Message.user("look", image)))
     await store.sweep_blobs(frozenset(), utc_now() + timedelta(seconds=1))
-    with pytest.raises(Damaged, match="blob .* is missing"):
+    with pytest.raises(Damaged, match=r"blob .* is missing"):
         await Ledger.open(store, "s")
 
 
