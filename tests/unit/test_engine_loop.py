@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
@@ -13,14 +14,15 @@ from session_stage import StagedStorage, ledger_of, write
 from gnomon import Agent
 from gnomon.contracts.provider import Provider
 from gnomon.engine.run import Run
-from gnomon.errors import ConfigError, Unavailable
+from gnomon.errors import ConfigError, Conflict, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, says
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing._session_audit import unsound
-from gnomon.testing._session_patience import Gate
+from gnomon.testing._session_patience import Gate, until
 from gnomon.types.events import (
     Claimed,
     Finish,
+    LedgerEntry,
     MessageCompleted,
     MessageReceived,
     ProviderEvent,
@@ -28,6 +30,7 @@ from gnomon.types.events import (
     TextDelta,
     TurnCancelled,
     TurnFailed,
+    TurnFinished,
 )
 from gnomon.types.messages import Message
 from gnomon.types.requests import Request, Usage
@@ -61,6 +64,10 @@ async def read(run: Run[str]) -> None:
             pass
 
 
+def is_answer(entry: LedgerEntry) -> bool:
+    return isinstance(entry, MessageCompleted)
+
+
 async def left(reading: asyncio.Future[None]) -> None:
     reading.cancel()
     with suppress(asyncio.CancelledError):
@@ -79,9 +86,7 @@ async def test_a_reader_that_is_cancelled_while_the_model_speaks_keeps_what_was_
         await gate.reached("the model")
         await left(reading)
         entries = await ledger_of(store, run.session_id)
-        assert [entry.response.message.text for entry in entries if isinstance(entry, MessageCompleted)] == [
-            "One "
-        ]
+        assert [entry.response.message.text for entry in entries if is_answer(entry)] == ["One "]
         assert [entry.reason for entry in entries if isinstance(entry, TurnCancelled)] == ["the reader left"]
         assert unsound(entries) == []
 
@@ -99,17 +104,23 @@ async def test_a_turn_that_is_cancelled_before_anything_was_said_has_no_message(
 
 
 async def test_a_model_that_answers_though_it_was_told_to_stop_does_not_undo_the_cancel() -> None:
-    """Nor does the cancel reach the turn after it."""
+    """Nor does it keep the next turn of the same runner from being cancelled."""
     store, gate = MemoryStorage(), Gate()
     async with Agent(Speaker(gate, is_deaf=True), storage=store) as agent:
         session = agent.session("s")
-        await session.send("go")
-        await gate.reached("the model")
-        await session.cancel()
-        turn = await session.turn_result()
-        assert (turn.stop, turn.text) == ("cancelled", "One two.")
+        for text in ("one", "two", "three"):
+            await session.send(text)
+        async with asyncio.timeout(10):
+            for number in (1, 2):
+                await until("the model", lambda at=number: gate.arrivals == at)
+                await session.cancel()
+            await until("the model", lambda: gate.arrivals == 3)
         gate.open()
-        assert (await session.run("again")).stop == "end_turn"
+        assert (await session.turn_result()).stop == "end_turn"
+        ended = [entry for entry in await ledger_of(store) if isinstance(entry, TurnCancelled | TurnFinished)]
+        assert [type(entry) for entry in ended] == [TurnCancelled, TurnCancelled, TurnFinished]
+        said = [entry.response.message.text for entry in await ledger_of(store) if is_answer(entry)]
+        assert said == ["One two."] * 3
 
 
 # --- the store fails, or others write
@@ -171,7 +182,9 @@ async def test_an_answer_whose_append_was_broken_off_is_written_after_what_other
         assert unsound(entries) == []
 
 
-async def test_an_answer_whose_append_was_broken_off_is_not_written_into_another_runners_turn() -> None:
+async def test_an_answer_whose_append_was_broken_off_is_not_written_into_another_runners_turn(
+    caplog,
+) -> None:
     store, script = StagedStorage(), ScriptedProvider(says("One."))
     async with Agent(script, storage=store) as agent:
         run, reading = await broken_off(agent, store, 2)
@@ -180,6 +193,8 @@ async def test_an_answer_whose_append_was_broken_off_is_not_written_into_another
         await left(reading)
         entries = await ledger_of(store, run.session_id)
         assert [type(entry) for entry in entries[4:]] == [Claimed, TurnCancelled, Released]
+        gc.collect()  # what a task has hidden comes to light when it is gone
+        assert "never retrieved" not in caplog.text
 
 
 # --- what is read of a run
@@ -218,3 +233,21 @@ async def test_an_output_type_that_changes_its_mind_does_not_break_the_turn() ->
     async with Agent(script, output=City, output_mode="native") as agent:
         turn = await agent.run("go")
     assert (turn.stop, turn.output.name) == ("end_turn", "Oslo")
+
+
+# --- two runners in one process
+
+
+async def test_a_second_runner_of_a_session_does_not_break_what_the_first_one_says() -> None:
+    """It finds out that it is the second before it has anything to let go of."""
+    store, gate = MemoryStorage(), Gate()
+    async with Agent(Speaker(gate), storage=store) as agent:
+        session = agent.session("s")
+        await session.send("go")
+        await gate.reached("the model")
+        runtime = agent._live()
+        with pytest.raises(Conflict, match="is run here already"):
+            await anext(runtime.loop(await runtime.ledger("s")).events())
+        gate.open()
+        turn = await session.turn_result()
+        assert (turn.stop, turn.text) == ("end_turn", "One two.")

@@ -159,9 +159,9 @@ class Loop:
 
     async def _run(self) -> AsyncGenerator[RunEvent, None]:
         interrupt, channel, current_task = self.interrupt, self._channel, asyncio.current_task
+        if self._attendant is not None:
+            await self._attendant.opened()  # before there is anything to let go of: it may be another's
         try:
-            if self._attendant is not None:
-                await self._attendant.opened()
             while True:
                 step, written = await self._commit()
                 for entry in written:
