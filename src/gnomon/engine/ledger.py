@@ -116,11 +116,9 @@ class Ledger:
         """The messages that wait since before the view starts."""
         for seq in sorted(snapshot.waiting.values()):
             if seq < snapshot.view_start:
-                page = await self._storage.list_events(self.session_id, seq - 1, 1)
-                for event in page.items:
-                    entry = await self._entry(event)
-                    if isinstance(entry, MessageReceived):
-                        self.fold.wait(seq, entry)
+                entry = await self._entry_at(seq)
+                if isinstance(entry, MessageReceived):
+                    self.fold.wait(seq, entry)
 
     @property
     def claim_held(self) -> Claimed | None:
@@ -182,6 +180,11 @@ class Ledger:
                     yield Read(event.seq, await self._entry(event), event.created_at)
                     after_seq = event.seq
             await asyncio.sleep(_POLL_S)
+
+    async def _entry_at(self, seq: int) -> Event | None:
+        """What stands at that place; `None` where it was pruned."""
+        page = await self._storage.list_events(self.session_id, seq - 1, 1)
+        return await self._entry(page.items[0]) if page.items and page.items[0].seq == seq else None
 
     async def _entry(self, event: LedgerEvent) -> Event:
         if event.version == PLAIN:
@@ -361,12 +364,8 @@ class Ledger:
         seq = self.fold.cut.get(call_id)
         if seq is None:
             return None
-        page = await self._storage.list_events(self.session_id, seq - 1, 1)
-        for event in page.items:
-            entry = await self._entry(event)
-            if isinstance(entry, ToolFinished):
-                return entry.full
-        return None
+        entry = await self._entry_at(seq)
+        return entry.full if isinstance(entry, ToolFinished) else None
 
     def _is_superseded(self) -> bool:
         claim = self._claim

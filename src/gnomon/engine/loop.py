@@ -25,7 +25,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import ProviderError, StorageError, Superseded
+from gnomon.errors import Conflict, ProviderError, StorageError, Superseded
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
@@ -43,6 +43,7 @@ __all__ = ["Attendant", "Loop"]
 
 _UNSHOWN = (Claimed, Released, MessageReceived)
 _GRACE_S = 5.0
+_TRIES = 1_000
 _STALE_S = 0.25
 """A proof of ownership older than this is looked at again before the model is asked."""
 
@@ -161,9 +162,9 @@ class Loop:
 
     async def _run(self) -> AsyncGenerator[RunEvent, None]:
         interrupt, channel, current_task = self.interrupt, self._channel, asyncio.current_task
+        if self._attendant is not None:
+            await self._attendant.opened()  # before there is anything to let go of: it may be another's
         try:
-            if self._attendant is not None:
-                await self._attendant.opened()
             while True:
                 step, written = await self._commit()
                 for entry in written:
@@ -238,7 +239,7 @@ class Loop:
     async def _commit(self) -> tuple[Step, Sequence[LedgerEntry]]:
         """Decide what comes next and write it down, with the facts that led there."""
         journal, was_second = self._journal, False
-        while True:
+        for _ in range(_TRIES):
             claim = await self._claimed() if self._epoch is None else None
             if claim is None and journal.is_shared:
                 self._check_epoch()
@@ -255,12 +256,12 @@ class Loop:
                 return step, ()  # others have seen to it, and there is nothing left to claim it for
             if journal.is_shared:
                 self._owned(entries, claim, step)
-            if not entries:
-                break
-            if await self._appended(entries, seen, is_claim=claim is not None):
+            if not entries or await self._appended(entries, seen, is_claim=claim is not None):
                 break
             was_second = True
             self._look_again()
+        else:
+            raise Conflict(f"session {journal.session_id!r} is written by too many at once")
         self._take(entries)
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
@@ -459,8 +460,7 @@ class Loop:
     async def _ended(self) -> None:
         with suppress(StorageError):  # it stays open, and is found by whoever comes next
             self.planner.stop_after_this()
-            while (await self._commit())[0].action not in ("end", "wait"):
-                pass
+            await self._commit()
 
 
 async def _patiently(task: asyncio.Task[None]) -> None:

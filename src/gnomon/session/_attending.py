@@ -49,9 +49,9 @@ class Attending:
         await runtime.hold()
         if ledger.session_id in runtime.loops:
             raise Conflict(f"session {ledger.session_id!r} is run here already")
-        if self.loop is not None:
-            runtime.loops[ledger.session_id] = (self.loop, ledger)
-            runtime.lookout.start()
+        assert self.loop is not None
+        runtime.loops[ledger.session_id] = (self.loop, ledger)
+        runtime.lookout.start()
 
     async def claiming(self, append: Awaitable[bool]) -> bool:
         """A new session gets its row in the same breath: two writes at once are one sync of the disk."""

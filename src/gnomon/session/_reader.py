@@ -88,8 +88,6 @@ class Reader(PullStream[SessionEvent]):
         """Until there is something to show."""
         while not coming.done() and not self._has_news():
             news.clear()
-            if coming.done() or self._has_news():
-                return
             await news.wait()
 
     def _has_news(self) -> bool:

@@ -75,6 +75,8 @@ class Rows:
             log.warning("the row of session %s could not be written: %s", ledger.session_id, error)
 
     async def close(self) -> None:
+        if self._writing:  # what is broken off would not be written at all
+            await asyncio.wait(self._writing.values())
         if self._task is not None and not self._task.done():
             self._task.cancel()
             with suppress(asyncio.CancelledError):

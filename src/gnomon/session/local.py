@@ -38,6 +38,7 @@ from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 __all__ = ["LocalSession", "as_message"]
 
 _ASKING = ("user", "system")
+_TRIES = 1_000
 _LOOK_S, _HERE_S = 0.1, 2.0
 """How often whoever waits for a session looks at it: one that is run elsewhere, and one that is run here."""
 
@@ -159,7 +160,7 @@ class LocalSession(Generic[Out]):
 
     async def _send_by_state(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
         """What is written depends on what is there, so both are looked at together."""
-        while True:
+        for _ in range(_TRIES):
             await ledger.refresh()
             fold = ledger.fold
             is_busy = fold.open_turn is not None or bool(fold.waiting)
@@ -172,6 +173,10 @@ class LocalSession(Generic[Out]):
                 entries.insert(0, CancelRequested("now", "interrupted by a message"))
             if await ledger.try_receive(entries, fold.seq):
                 return
+        raise self._crowded()
+
+    def _crowded(self) -> Conflict:
+        return Conflict(f"session {self._id!r} is written by too many at once")
 
     async def _lacks_row(self, ledger: Ledger) -> bool:
         if self._is_new:
@@ -285,11 +290,13 @@ class LocalSession(Generic[Out]):
         ledger = await self._opened()
         self._asked(ledger.fold, call_id)
         await self._announce_again(ledger)
-        while True:
+        for _ in range(_TRIES):
             answer = QuestionAnswered(self._asked(ledger.fold, call_id), parts, run_again)
             with self._writing(ledger):
                 if await ledger.try_receive((answer,), ledger.fold.seq):
                     break
+        else:
+            raise self._crowded()
         await self._wake(ledger)
 
     def _asked(self, fold: Fold, call_id: str | None) -> str:
@@ -310,10 +317,15 @@ class LocalSession(Generic[Out]):
         ledger = await self._opened()
         if ledger.fold.open_turn is not None and ledger.fold.open_turn.is_paused:
             await self._announce_again(ledger)
-        while (turn := ledger.fold.open_turn) is not None and turn.is_paused:
+        for _ in range(_TRIES):
+            turn = ledger.fold.open_turn
+            if turn is None or not turn.is_paused:
+                break
             resumed = TurnResumed(turn.id, self._runtime.agent.hash, "resume")
             if await ledger.try_receive((resumed,), ledger.fold.seq):
                 break
+        else:
+            raise self._crowded()
         if take_over:
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
         elif has_work(ledger.fold, self._runtime.agent):

@@ -79,15 +79,16 @@ class Detached:
         await ledger.receive(*self._entries)
         await runtime.wake(self._session_id, ledger.fold.seq)
         async with Reader(self._found, runtime.channel(self._session_id), runtime.owner, 0) as reader:
-            async for event in reader:
+            is_over = False
+            while not is_over:  # what is read has no end of its own
+                event = await reader.__anext__()
                 if isinstance(event, Live):
                     yield event.event
                     continue
                 self._answered.take(Read(reader.position, event, reader.at or utc_now()))
                 if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
                     yield event
-                if self._answered.is_over or (isinstance(event, Released) and self._waits()):
-                    return
+                is_over = self._answered.is_over or (isinstance(event, Released) and self._waits())
 
     def _waits(self) -> bool:
         """Whether nothing more comes before a person acts."""

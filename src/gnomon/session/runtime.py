@@ -100,7 +100,13 @@ class Runtime:
     async def _migrated(self) -> Storage:
         await self._close_left()
         storage = self._make_store()
-        await storage.migrate()
+        try:
+            await storage.migrate()
+        except BaseException:
+            if self._owns_store:  # the next try makes another
+                with suppress(StorageError):
+                    await storage.close()
+            raise
         return storage
 
     @property
@@ -279,8 +285,8 @@ class Runtime:
         except Superseded as lost:
             log.warning("%s; this runner has stopped", lost)
             await self._receive(ledger, brought)
-        except Conflict:  # another that is alive runs it, and reads what is sent
-            if take_over:
+        except Conflict:
+            if take_over or not self._is_run(ledger):
                 raise
             await self._receive(ledger, brought)
 
@@ -292,6 +298,10 @@ class Runtime:
                 self.loops[ledger.session_id][0].look()
             else:
                 self.look_at(ledger.session_id)
+
+    def _is_run(self, ledger: Ledger) -> bool:
+        """Whether another that is alive runs it, as far as is known, and so reads what was sent."""
+        return ledger.session_id in self.loops or ledger.fold.owner not in (None, self.owner)
 
     async def _settle(self, ledger: Ledger) -> None:
         """The row as the ledger stands, when there is nothing to do."""
