@@ -1,0 +1,202 @@
+"""Messages that were sent before are not encoded again, and nothing but what they say is sent."""
+
+from __future__ import annotations
+
+import hypothesis
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from strategies import values_of
+
+from gnomon.errors import BadRequest
+from gnomon.providers import _runs
+from gnomon.providers._chat_body import chat_body
+from gnomon.providers._chat_messages import Messages
+from gnomon.providers._chat_quirks import ChatQuirks
+from gnomon.providers._runs import RUN, Runs
+from gnomon.providers._vendors import VENDORS
+from gnomon.types.messages import Image, Message, Text, Thinking, ToolCall, ToolDef, ToolResult
+from gnomon.types.requests import Request
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 9
+
+
+class Encoder:
+    """Counts how often it is asked; what it gives holds the texts and a word of its own."""
+
+    def __init__(self, word: str = "") -> None:
+        self.word = word
+        self.asked = 0
+
+    def __call__(self, messages: tuple[Message, ...]) -> bytes:
+        self.asked += 1
+        return ",".join(f"{self.word}{message.text}" for message in messages).encode()
+
+
+def said(count: int, word: str = "m") -> tuple[Message, ...]:
+    return tuple(Message.user(f"{word}{at}") for at in range(count))
+
+
+def words(runs: Runs, messages: tuple[Message, ...], encode: Encoder, rules: object = "r") -> list[bytes]:
+    return [bytes(run.words) for run in runs.of(messages, rules, encode) if run.words is not None]
+
+
+def test_a_run_is_encoded_once_however_the_conversation_grows() -> None:
+    runs, encode, messages = Runs(), Encoder(), said(3 * RUN)
+    for length in range(2 * RUN, 3 * RUN):
+        assert len(words(runs, messages[:length], encode)) == 2
+    assert encode.asked == 2
+    assert len(words(runs, messages, encode)) == 3
+    assert encode.asked == 3
+
+
+def test_every_message_is_in_one_run_and_the_end_has_no_words() -> None:
+    messages = said(2 * RUN + 3)
+    found = list(Runs().of(messages, "r", Encoder()))
+    assert tuple(message for run in found for message in run.messages) == messages
+    assert [run.words is None for run in found] == [False, False, True]
+
+
+def test_other_rules_have_other_words() -> None:
+    runs, messages = Runs(), said(RUN)
+    plain, loud = Encoder(), Encoder("!")
+    for _ in range(2):
+        assert words(runs, messages, plain, ("a", 1)) == [plain(messages)]
+        assert words(runs, messages, loud, ("a", 2)) == [loud(messages)]
+    assert (plain.asked, loud.asked) == (3, 3), "once each by the runs, and twice by this test"
+
+
+def test_rules_that_were_forgotten_are_never_taken_for_others() -> None:
+    runs, messages = Runs(), said(RUN)
+    for _ in range(3):
+        for number in range(40):
+            encode = Encoder(f"{number}:")
+            assert words(runs, messages, encode, number) == [encode(messages)]
+    assert len(runs._rules) <= 16
+
+
+def test_a_message_that_says_the_same_but_is_another_is_encoded_anew() -> None:
+    """Two may be equal and yet be written differently: 1 is True, but not in JSON."""
+    runs, encode = Runs(), Encoder()
+    words(runs, said(RUN), encode)
+    words(runs, said(RUN), encode)
+    assert encode.asked == 2
+
+
+def test_messages_that_are_gone_are_never_taken_for_new_ones() -> None:
+    """The next object often gets the place, and so the id, of one that was let go of."""
+    runs = Runs()
+    for number in range(200):
+        encode, messages = Encoder(), said(RUN, f"{number}-")
+        assert words(runs, messages, encode) == [encode(messages)]
+
+
+@pytest.mark.parametrize("length", [1, 200])
+def test_what_is_kept_is_bounded_in_bytes(length: int) -> None:
+    runs = Runs(most_bytes=4_000_000)
+    for number in range(400):
+        words(runs, said(RUN, f"{number}" * length), Encoder())
+    kept = [*runs._young.values(), *runs._old.values()]
+    held = sum(2 * len(run.words or b"") + 500 * RUN for run in kept)
+    assert len(kept) == len(runs)
+    assert 1_000_000 < held <= 4_000_000
+
+
+def test_what_is_asked_for_stays_when_others_come_and_go() -> None:
+    runs, encode, messages = Runs(most_bytes=1_000_000), Encoder(), said(RUN)
+    for number in range(300):
+        words(runs, messages, encode)
+        words(runs, said(RUN, f"{number}"), Encoder())
+    assert encode.asked == 1
+
+
+def test_a_run_that_is_large_is_not_kept() -> None:
+    runs, encode = Runs(most_bytes=1_000_000), Encoder()
+    messages = (*said(RUN - 1), Message.user("w" * 500_000))
+    words(runs, messages, encode)
+    words(runs, messages, encode)
+    assert (encode.asked, len(runs)) == (2, 0)
+
+
+# --- Chat Completions ---------------------------------------------------------------
+
+
+class Unkept(Messages):
+    """One of which nothing is remembered."""
+
+
+TOOLS = ((), (ToolDef(name="act!"),), (ToolDef(name="act!"), ToolDef(name="b")))
+QUIRKS = (ChatQuirks(), *(vendor.quirks for vendor in VENDORS.values()))
+
+
+def body_of(kind: type[Messages], request: Request, vendor: str, model: str, quirks: ChatQuirks) -> object:
+    """What is sent, with the warnings; or why nothing is."""
+    try:
+        return chat_body(request, vendor=vendor, model=model, quirks=quirks, extra={}, messages=kind)
+    except (BadRequest, UnicodeEncodeError) as error:
+        return str(error)
+
+
+def conversation() -> list[Message]:
+    """With all that is written in ways of its own."""
+    call = ToolCall("call_" + "x" * 80, "act!", '{"a": 1', truncated=True, meta={"extra_content": '{"k": 1}'})
+    thought = Thinking("hm", provider="openai", model="one", meta={"reasoning_details": "[1]"})
+    return [
+        Message.user("plain"),
+        Message.assistant(thought, "said", call),
+        Message.tool(ToolResult.of(call, "text", Image(data=PNG))),
+        Message.assistant(Text("no", {"refusal": True})),
+        Message.user("see", Image(data=PNG), name="ann"),
+        Message.assistant("done"),
+        Message("tool", (Text("of no call"),)),
+        Message.system("be brief"),
+        *(Message.assistant() for _ in range(4)),
+    ]
+
+
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_runs, "RUN", 2)
+
+
+@pytest.mark.usefixtures("short_runs")
+@pytest.mark.parametrize("quirks", QUIRKS)
+def test_a_body_is_the_same_byte_for_byte_and_so_are_its_warnings(quirks: ChatQuirks) -> None:
+    messages = conversation()
+    for tools in TOOLS:
+        for vendor, model in (("openai", "one"), ("openai", "two"), ("other", "one")):
+            for start in (0, 1):
+                for end in range(start + 1, len(messages) + 1):
+                    request = Request(messages=(*messages[start:end], Message.user("next")), tools=tools)
+                    for _ in range(2):
+                        kept = body_of(Messages, request, vendor, model, quirks)
+                        assert kept == body_of(Unkept, request, vendor, model, quirks)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_the_same_messages_are_written_for_each_as_it_takes_them() -> None:
+    request = Request(messages=(*conversation(), Message.user("next")))
+    for quirks in QUIRKS:
+        kept = body_of(Messages, request, "openai", "one", quirks)
+        assert kept == body_of(Unkept, request, "openai", "one", quirks)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_it_is_one_list_of_messages() -> None:
+    said = [Message.user("a"), Message.assistant("b")] * 5
+    for _ in range(2):
+        request = Request(messages=(*said, Message.user("c")))
+        body, _warnings = chat_body(request, vendor="v", model="m", quirks=ChatQuirks(), extra={})
+        sent = msgspec.json.decode(body)["messages"]
+        assert [message["content"] for message in sent] == ["a", "b"] * 5 + ["c"]
+
+
+@hypothesis.given(st.lists(values_of(Message), max_size=9), st.sampled_from(TOOLS), st.sampled_from(QUIRKS))
+def test_whatever_was_said_it_is_sent_as_if_nothing_was_remembered(messages, tools, quirks) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_runs, "RUN", 2)
+        for end in range(len(messages) + 1):
+            asked = (*messages[:end], Message.assistant("so"), Message.user("next"))
+            request = Request(messages=asked, tools=tools)
+            kept = body_of(Messages, request, "openai", "m", quirks)
+            assert kept == body_of(Unkept, request, "openai", "m", quirks)
