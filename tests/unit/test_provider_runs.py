@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import hypothesis
 import msgspec
 import pytest
@@ -11,11 +14,12 @@ from strategies import values_of
 from gnomon.errors import BadRequest
 from gnomon.providers import _runs
 from gnomon.providers._chat_body import chat_body
-from gnomon.providers._chat_messages import Messages
 from gnomon.providers._chat_quirks import ChatQuirks
+from gnomon.providers._responses_body import responses_body
+from gnomon.providers._responses_wire import ITEM
 from gnomon.providers._runs import RUN, Runs
 from gnomon.providers._vendors import VENDORS
-from gnomon.types.messages import Image, Message, Text, Thinking, ToolCall, ToolDef, ToolResult
+from gnomon.types.messages import File, Image, Message, Text, Thinking, ToolCall, ToolDef, ToolResult
 from gnomon.types.requests import Request
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 9
@@ -118,30 +122,48 @@ def test_a_run_that_is_large_is_not_kept() -> None:
     assert (encode.asked, len(runs)) == (2, 0)
 
 
-# --- Chat Completions ---------------------------------------------------------------
-
-
-class Unkept(Messages):
-    """One of which nothing is remembered."""
-
+# --- in the words of vendors --------------------------------------------------------
 
 TOOLS = ((), (ToolDef(name="act!"),), (ToolDef(name="act!"), ToolDef(name="b")))
-QUIRKS = (ChatQuirks(), *(vendor.quirks for vendor in VENDORS.values()))
+CHATS = [
+    partial(chat_body, quirks=quirks) for quirks in (ChatQuirks(), *(one.quirks for one in VENDORS.values()))
+]
+RESPONSES = [partial(responses_body, file_urls=file_urls) for file_urls in (True, False)]
+BODIES = [*CHATS, *RESPONSES]
 
 
-def body_of(kind: type[Messages], request: Request, vendor: str, model: str, quirks: ChatQuirks) -> object:
+def outcome(
+    body: Callable[..., object], request: Request, vendor: str = "openai", model: str = "one"
+) -> object:
     """What is sent, with the warnings; or why nothing is."""
     try:
-        return chat_body(request, vendor=vendor, model=model, quirks=quirks, extra={}, messages=kind)
+        return body(request, vendor=vendor, model=model, extra={})
     except (BadRequest, UnicodeEncodeError) as error:
         return str(error)
+
+
+def check_same(body: Callable[..., object], request: Request, *of: str) -> None:
+    """As if nothing was remembered; also the second time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_runs, "RUN", 1_000)
+        expected = outcome(body, request, *of)
+        patch.setattr(_runs, "RUN", 2)
+        assert outcome(body, request, *of) == expected
+        assert outcome(body, request, *of) == expected
 
 
 def conversation() -> list[Message]:
     """With all that is written in ways of its own."""
     call = ToolCall("call_" + "x" * 80, "act!", '{"a": 1', truncated=True, meta={"extra_content": '{"k": 1}'})
     thought = Thinking("hm", provider="openai", model="one", meta={"reasoning_details": "[1]"})
+    own = Thinking("so", provider="openai", model="one", meta={ITEM: '{"type": "reasoning"}'})
     return [
+        Message.user("plain"),
+        Message.assistant(own, "said"),
+        Message.user(File(url="https://example.com/a.pdf")),
+        Message.assistant("read"),
+        Message.user(Image(data=b"of no kind")),
+        Message.assistant("seen"),
         Message.user("plain"),
         Message.assistant(thought, "said", call),
         Message.tool(ToolResult.of(call, "text", Image(data=PNG))),
@@ -154,49 +176,47 @@ def conversation() -> list[Message]:
     ]
 
 
-@pytest.fixture
-def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_runs, "RUN", 2)
-
-
-@pytest.mark.usefixtures("short_runs")
-@pytest.mark.parametrize("quirks", QUIRKS)
-def test_a_body_is_the_same_byte_for_byte_and_so_are_its_warnings(quirks: ChatQuirks) -> None:
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_is_the_same_byte_for_byte_and_so_are_its_warnings(body: Callable[..., object]) -> None:
     messages = conversation()
     for tools in TOOLS:
         for vendor, model in (("openai", "one"), ("openai", "two"), ("other", "one")):
             for start in (0, 1):
                 for end in range(start + 1, len(messages) + 1):
                     request = Request(messages=(*messages[start:end], Message.user("next")), tools=tools)
-                    for _ in range(2):
-                        kept = body_of(Messages, request, vendor, model, quirks)
-                        assert kept == body_of(Unkept, request, vendor, model, quirks)
+                    check_same(body, request, vendor, model)
 
 
-@pytest.mark.usefixtures("short_runs")
 def test_the_same_messages_are_written_for_each_as_it_takes_them() -> None:
     request = Request(messages=(*conversation(), Message.user("next")))
-    for quirks in QUIRKS:
-        kept = body_of(Messages, request, "openai", "one", quirks)
-        assert kept == body_of(Unkept, request, "openai", "one", quirks)
+    for body in BODIES:
+        check_same(body, request)
 
 
-@pytest.mark.usefixtures("short_runs")
-def test_it_is_one_list_of_messages() -> None:
-    said = [Message.user("a"), Message.assistant("b")] * 5
+@pytest.mark.parametrize("body", [CHATS[0], RESPONSES[0]])
+def test_what_was_sent_before_is_not_written_again(body: Callable[..., object]) -> None:
+    """Shown by what must not be done: a message is changed inside, and nobody looks."""
+    turns = [message for _ in range(RUN) for message in (Message.user("plain"), Message.assistant("so"))]
+    changed = turns[3]
+    request = Request(messages=(*turns, Message.user("next")))
+    before = outcome(body, request)
+    msgspec.structs.force_setattr(changed, "content", (Text("other"),))
+    assert outcome(body, request) == before
+    turns[3] = Message.assistant("other")
+    assert outcome(body, Request(messages=(*turns, Message.user("next")))) != before
+
+
+@pytest.mark.parametrize(("body", "field"), [(CHATS[0], "messages"), (RESPONSES[0], "input")])
+def test_it_is_one_list_of_messages(body: Callable[..., tuple[bytes, object]], field: str) -> None:
+    said = [Message.user("a"), Message.assistant("b")] * RUN
     for _ in range(2):
         request = Request(messages=(*said, Message.user("c")))
-        body, _warnings = chat_body(request, vendor="v", model="m", quirks=ChatQuirks(), extra={})
-        sent = msgspec.json.decode(body)["messages"]
-        assert [message["content"] for message in sent] == ["a", "b"] * 5 + ["c"]
+        sent = msgspec.json.decode(body(request, vendor="v", model="m", extra={})[0])[field]
+        assert [message["content"] for message in sent] == ["a", "b"] * RUN + ["c"]
 
 
-@hypothesis.given(st.lists(values_of(Message), max_size=9), st.sampled_from(TOOLS), st.sampled_from(QUIRKS))
-def test_whatever_was_said_it_is_sent_as_if_nothing_was_remembered(messages, tools, quirks) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_runs, "RUN", 2)
-        for end in range(len(messages) + 1):
-            asked = (*messages[:end], Message.assistant("so"), Message.user("next"))
-            request = Request(messages=asked, tools=tools)
-            kept = body_of(Messages, request, "openai", "m", quirks)
-            assert kept == body_of(Unkept, request, "openai", "m", quirks)
+@hypothesis.given(st.lists(values_of(Message), max_size=9), st.sampled_from(TOOLS), st.sampled_from(BODIES))
+def test_whatever_was_said_it_is_sent_as_if_nothing_was_remembered(messages, tools, body) -> None:
+    for end in range(len(messages) + 1):
+        asked = (*messages[:end], Message.assistant("so"), Message.user("next"))
+        check_same(body, Request(messages=asked, tools=tools))

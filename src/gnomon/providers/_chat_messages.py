@@ -19,7 +19,7 @@ from gnomon.providers._chat_quirks import ChatQuirks
 from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import base64_text, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
-from gnomon.providers._runs import Runs
+from gnomon.providers._runs import SENT
 from gnomon.providers._thinking import is_own
 from gnomon.types.messages import (
     Audio,
@@ -48,7 +48,6 @@ class Said(msgspec.Struct, gc=False):
 
 Made: TypeAlias = Meta | Said
 
-_runs = Runs()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -112,8 +111,8 @@ class Messages:
         if type(self) is not Messages:  # others look again at what was made
             self._add_each(messages, roles)
             return
-        rules = (self._vendor, self._model, self._quirks, self._tools)
-        for run in _runs.of(messages, rules, lambda messages: self._alone(messages, roles)):
+        rules = (Messages, self._vendor, self._model, self._quirks, self._tools)
+        for run in SENT.of(messages, rules, lambda messages: self._alone(messages, roles)):
             if run.words is None or self._aside:
                 self._add_each(run.messages, roles)
             else:

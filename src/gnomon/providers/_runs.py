@@ -18,7 +18,7 @@ import msgspec
 
 from gnomon.types.messages import Message
 
-__all__ = ["RUN", "Runs"]
+__all__ = ["RUN", "SENT", "Run", "Runs"]
 
 RUN = 64
 
@@ -96,3 +96,7 @@ class Runs:
 def _encoded(messages: _Messages, encode: Callable[[_Messages], bytes | None]) -> Run:
     words = encode(messages)
     return Run(messages, msgspec.Raw(words) if words else None)
+
+
+SENT = Runs()
+"""Of all providers in this process, so that the bound is one for all."""
