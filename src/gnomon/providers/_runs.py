@@ -1,9 +1,9 @@
 """What was put into a vendor's words once is not put into them again: a conversation grows at its end.
 
-Its messages are taken in runs of a few. A run is known by the rules that it was written under and
-by the identities of its messages, and holds them as long as it is kept: so no other message can get
-the `id` of one of them. Messages are frozen; whoever changes what is inside of one, its `meta`, has to
-make a new one for it to be sent anew.
+Its messages are taken in runs of a few. A run that is sent for the second time is kept: many a
+conversation is sent once. It is known by the rules that it was written under and by the identities of
+its messages, which it holds. Messages are frozen; whoever changes what is inside of one, its `meta`,
+has to make a new one for it to be sent anew.
 
 Bounded in two generations: what is asked for again moves to the young one, and when that is
 full, it becomes the old one and the old one goes.
@@ -12,6 +12,7 @@ full, it becomes the old one and the old one goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -26,9 +27,10 @@ _MOST_BYTES = 32_000_000
 _EACH_BYTES = 500 * RUN
 """What a run counts for beside its text: its messages, as objects."""
 
+_MARK_BYTES = 250
 _RULES = 16
 
-_Key: TypeAlias = tuple[int, ...]
+_Key: TypeAlias = tuple[int, int, int]
 _Messages: TypeAlias = tuple[Message, ...]
 
 
@@ -67,15 +69,21 @@ class Runs:
         yield Run(messages[full:], None)
 
     def _run(self, rule: int, messages: _Messages, encode: Callable[[_Messages], bytes | None]) -> Run:
-        key = (rule, *map(id, messages))
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key) or _encoded(messages, encode)
-            self._keep(key, found)
-        return found
+        key = (rule, id(messages[0]), id(messages[-1]))
+        known = self._young.get(key)
+        if known is not None and _is_same(known.messages, messages):
+            return known
+        known = known or self._old.get(key)
+        if known is None:
+            self._keep(key, _ONCE, _MARK_BYTES)
+            return Run(messages, None)
+        if not _is_same(known.messages, messages):
+            words = encode(messages)
+            known = Run(messages, msgspec.Raw(words) if words else None)
+        self._keep(key, known, _EACH_BYTES + 2 * len(known.words or b""))
+        return known
 
-    def _keep(self, key: _Key, run: Run) -> None:
-        size = _EACH_BYTES + (2 * len(run.words) if run.words is not None else 0)
+    def _keep(self, key: _Key, run: Run, size: int) -> None:
         if size > self._most_bytes // 8:
             return  # with images in it, say: it would drive all the others out
         if self._bytes + size > self._most_bytes // 2:
@@ -93,9 +101,12 @@ class Runs:
         return self._next_rule
 
 
-def _encoded(messages: _Messages, encode: Callable[[_Messages], bytes | None]) -> Run:
-    words = encode(messages)
-    return Run(messages, msgspec.Raw(words) if words else None)
+_ONCE = Run((), None)
+"""Stands for what was sent once."""
+
+
+def _is_same(kept: _Messages, messages: _Messages) -> bool:
+    return len(kept) == len(messages) and all(map(is_, kept, messages))
 
 
 SENT = Runs()
