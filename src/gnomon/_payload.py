@@ -16,11 +16,20 @@ import msgspec
 
 from gnomon.errors import Damaged, InvalidInput
 from gnomon.types.codec import decode_event, encode_event
-from gnomon.types.events import Event
-from gnomon.types.messages import Message
+from gnomon.types.events import Event, MessageReceived
+from gnomon.types.messages import Message, Text
 from gnomon.types.records import LedgerEvent
 
-__all__ = ["ASIDE_BYTES", "PLAIN", "Packed", "blobs_named", "packed", "skimmed_message", "unpacked"]
+__all__ = [
+    "ASIDE_BYTES",
+    "PLAIN",
+    "Packed",
+    "blobs_named",
+    "packed",
+    "skimmed_message",
+    "skimmed_received",
+    "unpacked",
+]
 
 ASIDE_BYTES = 16_384
 """A text or media of more than this is kept once, by its hash."""
@@ -99,16 +108,38 @@ class _Skimmed(msgspec.Struct, frozen=True):
 
 
 _skim = msgspec.json.Decoder(_Skimmed).decode
+_received = msgspec.json.Decoder(MessageReceived).decode
 
 
 def skimmed_message(event: LedgerEvent) -> Message | None:
-    """The message in an event that completes one; `None` where only the whole way of reading can tell."""
-    if event.version != PLAIN or b'"unknown"' in event.payload:
-        return None
+    """The message in an event that completes one, if it makes no calls.
+
+    `None` where only the whole way of reading can tell.
+    """
     try:
-        return _skim(event.payload).response.message
+        message = _skim(event.payload).response.message
     except (msgspec.DecodeError, UnicodeError):
         return None
+    return message if _is_plain(event, message) else None
+
+
+def skimmed_received(event: LedgerEvent) -> MessageReceived | None:
+    """The same of an event that is a message from outside."""
+    try:
+        received = _received(event.payload)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return received if _is_plain(event, received.message) else None
+
+
+def _is_plain(event: LedgerEvent, message: Message) -> bool:
+    """Whether it is read whole already: nothing is kept elsewhere, and nothing of an older reader carried."""
+    if event.version != PLAIN:
+        return False
+    content = message.content
+    if len(content) == 1 and content[0].__class__ is Text:  # as most are, and there are many
+        return True
+    return b'"unknown"' not in event.payload and not message.tool_calls
 
 
 def _decoded(event: LedgerEvent, payload: bytes) -> Event:

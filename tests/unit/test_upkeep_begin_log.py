@@ -100,3 +100,23 @@ async def test_it_is_pruned_with_the_others(url: str) -> None:
         await store.prune("events", at(1_000))
         assert await seqs(store) == [13]
         assert len(await store._rows.read("default", "s", 0, 9)) == 1
+
+
+async def test_what_was_begun_and_has_events_is_not_begun_again(url: str) -> None:
+    async with interrupted(url, with_events=True) as store:
+        with pytest.raises(Conflict):
+            await store.begin_log(events("s", 11, 12))
+        assert await seqs(store) == [11, 12, 13]
+
+
+@pytest.mark.parametrize("after_seq", [0, 1, 5])
+async def test_a_page_of_events_needs_no_more_groups_than_hold_them(tmp_path: Path, after_seq: int) -> None:
+    async with opened(in_file(tmp_path / "a.db")) as store:
+        await store.create_session(session("s"))
+        for first in range(1, 40, 3):
+            await store.append_events(events("s", first, first + 2))
+        groups = await store._rows.read("default", "s", after_seq, 7)
+        assert groups[-2].last < after_seq + 7 <= groups[-1].last
+        page = await store.list_events("s", after_seq, 6)
+        assert [found.seq for found in page.items] == list(range(after_seq + 1, after_seq + 7))
+        assert await seqs(store, 6, after_seq) == list(range(after_seq + 1, 40))

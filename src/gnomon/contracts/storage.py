@@ -387,7 +387,7 @@ class SupportsStatus(Protocol):
 
 
 def read_events(
-    ledger: LedgerStore, session_id: str, *, after_seq: int = 0, page_size: int = 500
+    ledger: LedgerStore, session_id: str, *, after_seq: int = 0, page_size: int = 1_000
 ) -> PullStream[LedgerEvent]:
     """The events of a session one by one, without ever holding more than a page of them."""
 

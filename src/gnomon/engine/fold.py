@@ -6,13 +6,15 @@ what lies before the current view, so that a long session is opened from there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from gnomon._payload import skimmed_message
+from gnomon._payload import skimmed_message, skimmed_received
 from gnomon.engine.history import interrupted
 from gnomon.engine.turn import REPAIR, Ended, TurnMark, TurnState
 from gnomon.engine.view import View
@@ -42,8 +44,12 @@ __all__ = ["VERSION", "Fold", "Snapshot", "Waiting"]
 _RECENT = 1_000
 """How many messages are remembered by their id, to know one that is sent again."""
 
-_SAID = frozenset({"message_received", "tool_finished", "compacted"})
-"""What makes the conversation, and so is read also where a snapshot covers it."""
+_SAID = frozenset(
+    {"message_completed", "message_received", "turn_started", "model_started", "tool_finished", "compacted"}
+)
+"""What makes the conversation, and so is looked at also where a snapshot covers it."""
+
+_seq = attrgetter("seq")
 
 
 class Waiting(NamedTuple):
@@ -147,28 +153,43 @@ class Fold:
             case _:
                 return False
 
-    def skim(self, event: LedgerEvent) -> bool:
-        """Take in an event of a turn that is settled, where that can be done without reading it whole."""
-        kind = event.type
-        if kind == "message_completed":
-            return self._skim_message(event)
-        if kind == "turn_started":
-            if len(self.waiting) != 1:
-                return False
-            self._include(tuple(self.waiting))
-        elif kind in _SAID or (kind == "model_started" and b'"inputs"' in event.payload):
-            return False
-        self.seq = event.seq
-        return True
+    def skim(self, events: Sequence[LedgerEvent], start: int = 0) -> int:
+        """Take in events of turns that are settled, as far as that can be done without reading them whole.
 
-    def _skim_message(self, event: LedgerEvent) -> bool:
-        """A message without calls, which is most of them, stands for itself."""
-        message = skimmed_message(event)
-        if message is None or message.tool_calls:
-            return False
-        self.seq = event.seq
-        self._view.add(event.seq, message)
-        return True
+        Gives the place of the first that has to be read.
+        """
+        at = self._skimmed(events, start)
+        if at > start:
+            self.seq = events[at - 1].seq
+        return at
+
+    def _skimmed(self, events: Sequence[LedgerEvent], start: int) -> int:
+        if self.turn is not None and self.turn.open_calls:  # they are closed by what comes after them
+            return start
+        end = bisect_right(events, self.settled, start, key=_seq)
+        waiting, show = self.waiting, self._view.add
+        # Of a long session thousands pass through here.
+        for at in range(start, end):
+            event = events[at]
+            kind = event.type
+            if kind not in _SAID:
+                continue
+            if kind == "message_completed":
+                message = skimmed_message(event)
+                if message is None:
+                    return at
+                show(event.seq, message)
+            elif kind == "message_received":
+                received = skimmed_received(event)
+                if received is None:
+                    return at
+                waiting[received.message_id] = Waiting(event.seq, received)
+            elif kind == "turn_started" and _takes_all(event, waiting):
+                waited = waiting.popitem()[1]
+                show(waited.seq, waited.received.message)
+            elif kind != "model_started" or b'"inputs"' in event.payload:
+                return at
+        return end
 
     def snapshot(self) -> Snapshot:
         turn = self.open_turn
@@ -298,6 +319,11 @@ class Fold:
         self.recent[message_id] = seq
         while len(self.recent) > _RECENT:
             del self.recent[next(iter(self.recent))]
+
+
+def _takes_all(started: LedgerEvent, waiting: dict[str, Waiting]) -> bool:
+    """Whether one message waits, and the turn says that it takes it, as nearly every turn does."""
+    return len(waiting) == 1 and started.payload.endswith(b'"inputs":["%b"]}' % next(iter(waiting)).encode())
 
 
 _Handler: TypeAlias = Callable[[Fold, Any, datetime | None, bool], None]

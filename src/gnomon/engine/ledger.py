@@ -47,6 +47,7 @@ _POLL_S = 0.25
 _TRIES = 1_000
 _SAVE_EVERY = 50
 _COPIED = 200
+_PAGE = 1_000
 _NO_BLOBS: dict[str, bytes] = {}
 
 
@@ -139,16 +140,25 @@ class Ledger:
 
     async def _read_new(self) -> list[Read]:
         new: list[Read] = []
-        async with read_events(self._storage, self.session_id, after_seq=self.fold.seq) as events:
-            async for event in events:
-                if event.seq <= self.fold.settled and self.fold.skim(event):
-                    continue
-                entry = await self._entry(event)
-                if isinstance(entry, Claimed | Released):
-                    self._row = None  # whoever wrote that has written the row too
-                self._take(event.seq, entry, event.created_at)
-                new.append(Read(event.seq, entry, event.created_at))
-        return new
+        after, cursor = self.fold.seq, None
+        while True:
+            page = await self._storage.list_events(self.session_id, after, _PAGE, cursor=cursor)
+            await self._read_page(page.items, new)
+            cursor = page.next
+            if cursor is None:
+                return new
+
+    async def _read_page(self, events: Sequence[LedgerEvent], new: list[Read]) -> None:
+        """Take them in; `new` gets those that were read whole."""
+        at = self.fold.skim(events)
+        while at < len(events):
+            event = events[at]
+            entry = await self._entry(event)
+            if isinstance(entry, Claimed | Released):
+                self._row = None  # whoever wrote that has written the row too
+            self._take(event.seq, entry, event.created_at)
+            new.append(Read(event.seq, entry, event.created_at))
+            at = self.fold.skim(events, at + 1)
 
     def _take(self, seq: int, entry: Event, at: datetime) -> None:
         self.fold.take(seq, entry, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from gnomon.providers._chat_quirks import ChatQuirks
 from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import base64_text, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
+from gnomon.providers._runs import SENT
 from gnomon.providers._thinking import is_own
 from gnomon.types.messages import (
     Audio,
@@ -46,6 +47,8 @@ class Said(msgspec.Struct, gc=False):
 
 
 Made: TypeAlias = Meta | Said
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Messages:
@@ -98,10 +101,30 @@ class Messages:
         new, roles = after_last_answer(messages), self._plain_roles()
         if new:
             self._answered = True
-            self._add_each(messages[:new], roles)
+            self._add_answered(messages[:new], roles)
             self._answered = False
         self._add_each(messages[new:], roles)
         self._flush()
+
+    def _add_answered(self, messages: tuple[Message, ...], roles: dict[str, str]) -> None:
+        """What is in every request that follows is encoded once, as far as it stands for itself."""
+        if type(self) is not Messages:  # others look again at what was made
+            self._add_each(messages, roles)
+            return
+        rules = (Messages, self._vendor, self._model, self._quirks, self._tools)
+        for run in SENT.of(messages, rules, lambda messages: self._alone(messages, roles)):
+            if run.words is None or self._aside:
+                self._add_each(run.messages, roles)
+            else:
+                self._made.append(cast(Made, run.words))  # several, with the commas between them
+
+    def _alone(self, messages: tuple[Message, ...], roles: dict[str, str]) -> bytes | None:
+        """The messages in words, if there is nothing to be noted of them, and nothing left to be added."""
+        notes = Notes(self._vendor)
+        made = Messages(self._vendor, self._model, self._quirks, notes)
+        made._answered, made._tools = True, self._tools
+        made._add_each(messages, roles)
+        return _encode(made._made)[1:-1] if not made._aside and not notes.warnings() else None
 
     def _add_each(self, messages: tuple[Message, ...], roles: dict[str, str]) -> None:
         made = self._made

@@ -19,6 +19,7 @@ from gnomon.providers._history import after_last_answer
 from gnomon.providers._media import checked_size, data_url, media_bytes, media_type
 from gnomon.providers._notes import Notes
 from gnomon.providers._responses_wire import CALL, ITEM, PHASE
+from gnomon.providers._runs import SENT
 from gnomon.providers._thinking import note_dropped
 from gnomon.types.messages import (
     Audio,
@@ -54,6 +55,8 @@ _AWAITS_AN_ANSWER = frozenset(
 
 _Item: TypeAlias = Meta | msgspec.Raw
 
+_encode = msgspec.json.Encoder().encode
+
 
 class Items:
     """The list of items, in the making. `vendor` and `model` tell the own thinking from another's.
@@ -75,10 +78,27 @@ class Items:
         new = after_last_answer(messages)
         if new:
             self._answered = True
-            self._add_each(messages[:new])
+            self._add_answered(messages[:new])
             self._answered = False
         self._add_each(messages[new:])
         return self._made
+
+    def _add_answered(self, messages: tuple[Message, ...]) -> None:
+        """What is in every request that follows is encoded once."""
+        rules = (Items, self._vendor, self._model, self._file_urls)
+        for run in SENT.of(messages, rules, self._alone):
+            if run.words is None:
+                self._add_each(run.messages)
+            else:
+                self._made.append(run.words)  # several, with the commas between them
+
+    def _alone(self, messages: tuple[Message, ...]) -> bytes | None:
+        """The messages in words, if there is nothing to be noted of them."""
+        notes = Notes(self._vendor)
+        items = Items(self._vendor, self._model, notes, file_urls=self._file_urls)
+        items._answered = True
+        items._add_each(messages)
+        return _encode(items._made)[1:-1] if not notes.warnings() else None
 
     def _add_each(self, messages: tuple[Message, ...]) -> None:
         made = self._made

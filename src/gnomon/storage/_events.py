@@ -76,12 +76,18 @@ class EventLog(Part):
         if await self._rows.append(self._tenant, session_id, vacant):
             return
         # Somebody may have come just as far as this, and was killed.
-        found = await self._rows.read(self._tenant, session_id, 0, 2)
-        if [group.body for group in found] == [_VACANT]:
+        if await self._is_vacant(session_id):
             await self._rows.cut(self._tenant, session_id, None)
             if await self._rows.append(self._tenant, session_id, vacant):
                 return
         raise Conflict(f"session {session_id!r} has events already", hint="append to them")
+
+    async def _is_vacant(self, session_id: str) -> bool:
+        """Whether there is such a group, and nothing else."""
+        found = await self._rows.read(self._tenant, session_id, 0, 1)
+        if [group.body for group in found] != [_VACANT]:
+            return False
+        return not await self._rows.read(self._tenant, session_id, found[0].last, 1)
 
     async def list_events(
         self, session_id: str, after_seq: int = 0, limit: int = PAGE_SIZE, *, cursor: str | None = None
@@ -113,23 +119,24 @@ class EventLog(Part):
         groups = await self._rows.read(self._tenant, session_id, after_seq, limit + 1)
         if groups and groups[0].body == _VACANT:
             return await self._events(session_id, groups[0].last, limit)
-        events: list[LedgerEvent] = []
-        for group in groups:
-            if len(events) > limit:
-                break
-            events += [event for event in self._unpacked(session_id, group) if event.seq > after_seq]
+        events = self._unpacked(session_id, groups, after_seq, limit + 1)
         if not events:
             return events, False
         # A read that was cut short by its size may have more behind it; looking costs one empty page.
         return events[:limit], len(events) > limit or _is_heavy(groups)
 
-    def _unpacked(self, session_id: str, group: Group) -> list[LedgerEvent]:
-        try:
-            kept = _decode(group.body)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise self._damaged(session_id, group, str(error)) from error
-        if group.body != _VACANT and len(kept) != group.last - group.first + 1:
-            raise self._damaged(session_id, group, f"{len(kept)} events were found")
+    def _unpacked(
+        self, session_id: str, groups: Sequence[Group], after_seq: int = 0, enough: int = LARGEST_NUMBER
+    ) -> list[LedgerEvent]:
+        """The events in the groups after that number; the groups after `enough` of them are left alone."""
+        numbers: list[int] = []
+        kept: list[_Kept] = []
+        for group in groups:
+            found = self._decoded(session_id, group)
+            kept += found
+            numbers += range(group.first, group.first + len(found))
+            if group.last - max(after_seq, groups[0].first - 1) >= enough:
+                break
         return [
             LedgerEvent(
                 session_id=session_id,
@@ -140,8 +147,18 @@ class EventLog(Part):
                 created_at=event.created_at,
                 version=event.version,
             )
-            for seq, event in enumerate(kept, group.first)
+            for seq, event in zip(numbers, kept, strict=True)
+            if seq > after_seq
         ]
+
+    def _decoded(self, session_id: str, group: Group) -> list[_Kept]:
+        try:
+            kept = _decode(group.body)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise self._damaged(session_id, group, str(error)) from error
+        if len(kept) != group.last - group.first + 1 and group.body != _VACANT:
+            raise self._damaged(session_id, group, f"{len(kept)} events were found")
+        return kept
 
     def _damaged(self, session_id: str, group: Group, why: str) -> StorageError:
         what = f"events {group.first} to {group.last} of session {session_id!r}"

@@ -108,7 +108,7 @@ class Retention(SessionRows, EventLog, CheckpointRows, AuditChain):
         while groups := await self._rows.read(self._tenant, session_id, after_seq, _BATCH):
             for group in groups:
                 through, after_seq = after_seq, group.last
-                newest = self._unpacked(session_id, group)[-1:]  # none where a copy of a log begins
+                newest = self._unpacked(session_id, [group])[-1:]  # none where a copy of a log begins
                 if group.last >= view_start or (newest and newest[0].created_at >= older_than):
                     return through
         return through

@@ -177,7 +177,8 @@ class Rows(ABC):
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
         """The groups whose `last` is above `after_seq`, in order, at most `limit`.
 
-        It may end after `READ_BYTES`, but gives at least one where there is one.
+        It may end after `READ_BYTES`, and where they hold `limit` events above `after_seq`, but gives
+        at least one where there is one.
         """
 
     @abstractmethod

@@ -148,9 +148,7 @@ class SQLiteTables(Rows):
         return await self._written(Append(values, *row_values(tenant, row)))
 
     async def read(self, tenant: str, session_id: str, after_seq: int, limit: int) -> list[Group]:
-        return await self._read(
-            lambda connection: _groups(connection, (tenant, session_id, after_seq, limit))
-        )
+        return await self._read(lambda connection: _groups(connection, tenant, session_id, after_seq, limit))
 
     async def cut(self, tenant: str, session_id: str, through: int | None) -> int:
         where = "WHERE tenant = ? AND session = ? AND last <= ?"
@@ -345,12 +343,17 @@ def _found_by(tenant: str, span: Span) -> tuple[str, list[object]]:
     return query, [*values, span.limit]
 
 
-def _groups(connection: sqlite3.Connection, values: tuple[object, ...]) -> list[Group]:
-    groups: list[Group] = []
-    size = 0
-    for first, last, body in connection.execute(_READ, values):
-        groups.append(Group(first, last, body))
-        size += len(body)
-        if size >= READ_BYTES:
+def _groups(
+    connection: sqlite3.Connection, tenant: str, session_id: str, after_seq: int, limit: int
+) -> list[Group]:
+    """No more of them than hold as many events as were asked for: a log is read in pages of events."""
+    rows: list[tuple[int, int, bytes]] = []
+    size, end = 0, None
+    for row in connection.execute(_READ, (tenant, session_id, after_seq, limit)):
+        rows.append(row)
+        size += len(row[2])
+        if end is None:
+            end = max(row[0] - 1, after_seq) + limit
+        if row[1] >= end or size >= READ_BYTES:
             break
-    return groups
+    return [Group(*row) for row in rows]
