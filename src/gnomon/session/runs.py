@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from gnomon.engine.history import settled
@@ -31,9 +31,11 @@ class Durable:
         turn_id: str,
         message: Message,
         earlier: Sequence[Message],
+        metadata: Mapping[str, object],
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
+        self._metadata = metadata
         self._turn_id = turn_id
         self._message = message
         self._earlier = earlier
@@ -50,7 +52,7 @@ class Durable:
             opening=received(self._message, self._earlier),
             turns=1,
             turn_id=self._turn_id,
-            row=runtime.new_row(self._session_id, self._message, is_run_here=True),
+            row=runtime.new_row(self._session_id, self._message, is_run_here=True, metadata=self._metadata),
         )
         async with aclosing(loop.events()) as events:
             async for event in events:
@@ -61,10 +63,16 @@ class Detached:
     """A new session that the runtime runs: the reader may leave, and the turn goes on."""
 
     def __init__(
-        self, runtime: Callable[[], Runtime], session_id: str, message: Message, earlier: Sequence[Message]
+        self,
+        runtime: Callable[[], Runtime],
+        session_id: str,
+        message: Message,
+        earlier: Sequence[Message],
+        metadata: Mapping[str, object],
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
+        self._metadata = metadata
         self._entries = received(message, earlier)
         self._message = message
         self._answered = Answered(self._entries[-1].message_id)
@@ -75,7 +83,9 @@ class Detached:
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime = self._runtime()
         ledger = await runtime.new_ledger(self._session_id)
-        await ledger.create(runtime.new_row(self._session_id, self._message))
+        await ledger.create(runtime.new_row(self._session_id, self._message, metadata=self._metadata))
+        for entry in self._entries:
+            runtime.want(self._session_id, entry.message_id)
         await ledger.receive(*self._entries)
         await runtime.wake(self._session_id, ledger.fold.seq)
         async with Reader(self._found, runtime.channel(self._session_id), runtime.owner, 0) as reader:
