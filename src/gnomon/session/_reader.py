@@ -53,17 +53,11 @@ class Reader(PullStream[SessionEvent]):
         """What the ledger has put an end to. Elsewhere it may be said for a moment longer."""
         self._following: asyncio.Task[None] | None = None
         self._followed = ""
-        self._failure: Exception | None = None
 
     @property
     def position(self) -> int:
         """The seq up to which everything was read."""
         return self._position
-
-    def fail(self, error: Exception) -> None:
-        """Nothing may come any more: whoever reads is told why, instead of waiting for it."""
-        self._failure = error
-        self._channel.ring()
 
     async def _read(self) -> AsyncGenerator[SessionEvent, None]:
         ledger = await self._open_ledger()
@@ -96,9 +90,11 @@ class Reader(PullStream[SessionEvent]):
             news.clear()
             if coming.done() or self._has_news():
                 return
-            if self._failure is not None:
-                raise self._failure
+            self._check()
             await news.wait()
+
+    def _check(self) -> None:
+        """Before it waits; for whoever has a reason not to."""
 
     def _has_news(self) -> bool:
         current = self._current()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
 from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Channel
@@ -11,11 +11,13 @@ from gnomon.engine.plan import is_held_back
 from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
 from gnomon.session._reader import Reader
+from gnomon.session._spoken import Spoken
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
     Claimed,
     Error,
     Live,
+    MessageCompleted,
     MessageReceived,
     Released,
     RunEvent,
@@ -29,6 +31,20 @@ __all__ = ["Reading"]
 
 _CANCEL_S = 5.0
 """How long a reader that leaves waits for the end of the turn that it cancels."""
+
+
+class _Told(Reader):
+    """A reader who does not wait for what may not come any more."""
+
+    failure: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.failure = error
+        self._channel.ring()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
 
 
 class Reading:
@@ -54,6 +70,7 @@ class Reading:
         self._leave = leave
         self._place = place
         self._answered: Answered | None = None
+        self._spoken = Spoken()
 
     def state(self) -> TurnState | None:
         """The turn; before it has begun the one that is in its way, which may wait for a person."""
@@ -63,7 +80,7 @@ class Reading:
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         ledger = await self._ledger()
         place = ledger.fold.seq if self._place is None else self._place
-        reader = Reader(self._ledger, self._channel, self._runtime.owner, place)
+        reader = _Told(self._ledger, self._channel, self._runtime.owner, place)
         with self._runtime.asked.waiting(self._session_id, reader.fail):
             answered = self._answered = await self._begin(ledger)
             try:
@@ -71,8 +88,7 @@ class Reading:
                     return
                 async with reader:
                     async for event in reader:
-                        shown = self._taken(answered, reader, event)
-                        if shown is not None:
+                        for shown in self._taken(answered, reader, event):
                             yield shown
                         if answered.is_over:
                             return
@@ -82,13 +98,17 @@ class Reading:
                 await self._left(answered)
                 raise
 
-    def _taken(self, answered: Answered, reader: Reader, event: SessionEvent) -> RunEvent | None:
+    def _taken(self, answered: Answered, reader: Reader, event: SessionEvent) -> Iterator[RunEvent]:
         """Take the event in; what of it is shown, when it is of the turn that is meant."""
         if not isinstance(event, Live | ToolProgress):
             answered.take(Read(reader.position, event, reader.at or utc_now()))
         if answered.turn is None or isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
-            return None
-        return event.event if isinstance(event, Live) else event
+            return
+        if isinstance(event, MessageCompleted):
+            yield from self._spoken.rest(event.message)
+        shown = event.event if isinstance(event, Live) else event
+        self._spoken.take(shown)
+        yield shown
 
     async def _is_held_up(self, answered: Answered) -> bool:
         """Whether nothing more comes before a person acts; looked up, since one may have acted by now."""

@@ -7,18 +7,15 @@ from contextlib import aclosing
 
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
-from gnomon.engine.ledger import Ledger, Read
+from gnomon.engine.ledger import Ledger
 from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
-from gnomon.session._reader import Reader
+from gnomon.session._reading import Reading
 from gnomon.session.runtime import Runtime
-from gnomon.types.events import Claimed, Live, MessageReceived, Released, RunEvent
+from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Message
-from gnomon.types.records import utc_now
 
 __all__ = ["Detached", "Durable"]
-
-_UNSHOWN = (Claimed, Released, MessageReceived)
 
 
 class Durable:
@@ -75,37 +72,26 @@ class Detached:
         self._metadata = metadata
         self._entries = received(message, earlier)
         self._message = message
-        self._answered = Answered(self._entries[-1].message_id)
+        self._reading: Reading | None = None
 
     def state(self) -> TurnState | None:
-        return self._answered.turn
+        return self._reading.state() if self._reading is not None else None
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
-        runtime = self._runtime()
-        ledger = await runtime.new_ledger(self._session_id)
-        await ledger.create(runtime.new_row(self._session_id, self._message, metadata=self._metadata))
+        runtime, session_id = self._runtime(), self._session_id
+        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, None, 0)
+        async with aclosing(self._reading.events()) as events:
+            async for event in events:
+                yield event
+
+    async def _begin(self, ledger: Ledger) -> Answered:
+        runtime, session_id = self._runtime(), self._session_id
+        await ledger.create(runtime.new_row(session_id, self._message, metadata=self._metadata))
         for entry in self._entries:
-            runtime.want(self._session_id, entry.message_id)
+            runtime.want(session_id, entry.message_id)
         await ledger.receive(*self._entries)
-        await runtime.wake(self._session_id, ledger.fold.seq)
-        async with Reader(self._found, runtime.channel(self._session_id), runtime.owner, 0) as reader:
-            async for event in reader:
-                if isinstance(event, Live):
-                    yield event.event
-                    continue
-                self._answered.take(Read(reader.position, event, reader.at or utc_now()))
-                if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
-                    yield event
-                if self._answered.is_over or (isinstance(event, Released) and self._waits()):
-                    return
-
-    def _waits(self) -> bool:
-        """Whether nothing more comes before a person acts."""
-        turn = self._answered.turn
-        return turn is not None and (turn.is_paused or bool(turn.open_questions))
-
-    async def _found(self) -> Ledger:
-        return await self._runtime().ledger(self._session_id)
+        await runtime.wake(session_id, ledger.fold.seq)
+        return Answered(self._entries[-1].message_id)
 
 
 def received(message: Message, earlier: Sequence[Message]) -> list[MessageReceived]:
