@@ -154,7 +154,14 @@ class SupportsFork(Protocol):
 
 
 class SessionRun(Protocol):
-    """One turn of a session as something to read; a `PullStream` that knows what the turn came to."""
+    """One turn of a session as something to read; a `PullStream` that knows what the turn came to.
+
+    Stable once two back ends keep it.
+
+    - `turn` must be there when the events have ended, and must not be before.
+    - leaving the block must let go of the reader; whether it also ends the turn is said where the run is
+      asked for.
+    """
 
     @property
     def turn(self) -> Turn[object]: ...
