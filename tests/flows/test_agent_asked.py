@@ -12,6 +12,7 @@ from gnomon import Agent, tool
 from gnomon.contracts.storage import Storage
 from gnomon.errors import AskUser, Conflict, InvalidInput, StorageError, TurnUnfinished, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, calls, says
+from gnomon.session.local import LocalSession
 from gnomon.storage.memory import MemoryStorage
 from gnomon.types.events import TextDelta
 from gnomon.types.records import LedgerEvent
@@ -107,9 +108,36 @@ async def test_a_message_of_another_in_the_same_session_is_begun_by_an_agent_tha
         if adopt:
             assert (await session.turn_result()).text == "Second."
         else:
-            await asyncio.sleep(A_WHILE_S)
-            assert (await session.refresh()).state == "running"  # the message waits
-            assert not await session.is_attended()
+            await left_alone(session)
+
+
+async def left_alone(session: LocalSession[str]) -> None:
+    """A message waits in it, and nobody does anything about it."""
+    await asyncio.sleep(0.1)
+    before = await session.refresh()
+    await asyncio.sleep(A_WHILE_S)
+    assert before.state == "running"
+    assert await session.refresh() == before
+    assert not await session.is_attended()
+
+
+async def test_a_message_that_comes_during_an_answer_is_left_to_who_sent_it(store: str) -> None:
+    goes_on = asyncio.Event()
+
+    async def wait(_: float) -> None:
+        await goes_on.wait()
+
+    provider = ScriptedProvider(says("One two three."), delay_s=1, sleep=wait)
+    async with asyncio.timeout(SOON_S), Agent(provider, storage=store, adopt=False) as one:
+        session = one.session("s")
+        async with session.stream("one") as run:
+            async for event in run:
+                if isinstance(event, TextDelta) and not goes_on.is_set():
+                    async with speaking(store) as two:
+                        await two.session("s").send("two")
+                    goes_on.set()
+        assert run.turn.text == "One two three."
+        await left_alone(session)
 
 
 async def test_going_on_with_a_session_ends_with_what_was_open_in_it(store: str) -> None:
@@ -168,7 +196,8 @@ async def test_a_turn_that_was_left_open_is_cancelled(store: str) -> None:
         assert agent.provider.requests == []  # type: ignore[attr-defined]
 
 
-async def test_a_message_that_waits_is_cancelled_and_those_behind_it_are_not(store: str) -> None:
+async def with_two_waiting(store: str) -> None:
+    """A session in which a turn has ended, and two messages wait for theirs."""
     hold = Held()
     async with asyncio.timeout(SOON_S), held(store, hold, "First.") as one:
         running = asyncio.ensure_future(one.session("s").run("one"))
@@ -178,12 +207,29 @@ async def test_a_message_that_waits_is_cancelled_and_those_behind_it_are_not(sto
                 await two.session("s").send(text)
         hold.goes_on.set()
         await running
+
+
+async def test_a_message_that_waits_is_cancelled_and_those_behind_it_are_not(store: str) -> None:
+    await with_two_waiting(store)
     async with asyncio.timeout(SOON_S), speaking(store) as agent:
         session = agent.session("s")
         await session.cancel()
         assert (await session.refresh()).state == "running"  # the third waits for who wants it
         turn = await session.turn_result()
         assert (turn.messages[0].text, turn.stop) == ("three", "end_turn")
+
+
+async def test_where_no_turn_is_open_the_next_is_begun_and_no_more(store: str) -> None:
+    await with_two_waiting(store)
+    async with asyncio.timeout(SOON_S), speaking(store) as agent:
+        session = agent.session("s")
+        run = await session.follow()
+        assert run is not None
+        await session.resume()
+        async with run:
+            assert "".join([text async for text in run.text()]) == "Here."
+        assert run.turn.messages[0].text == "two"
+        await left_alone(session)
 
 
 async def test_a_question_is_answered_and_the_turn_gone_on_with(store: str) -> None:
@@ -223,6 +269,32 @@ async def test_a_session_is_taken_over_while_it_is_followed(store: str) -> None:
         assert run.turn.stop == "end_turn"
 
 
+class Slow(MemoryStorage):
+    """A store in which it takes a while to find out who is alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = asyncio.Event()
+
+    async def is_held(self, owner: str) -> bool:
+        self.looked.set()
+        await asyncio.sleep(0.1)
+        return await super().is_held(owner)
+
+
+async def test_a_session_is_taken_over_while_somebody_here_looks_whether_it_is_free() -> None:
+    storage, hold = Slow(), Held()
+    async with asyncio.timeout(SOON_S), held(storage, hold) as one, speaking(storage) as two:
+        await one.session("s").send("one")
+        await hold.begun.wait()
+        session = two.session("s")
+        waiting = asyncio.ensure_future(session.turn_result())
+        await storage.looked.wait()
+        await session.resume(take_over=True)
+        assert (await waiting).stop == "end_turn"
+        hold.goes_on.set()
+
+
 # --- who reads is told --------------------------------------------------------
 
 
@@ -257,6 +329,31 @@ async def test_a_store_that_fails_is_told_to_who_reads_the_turn(adopt: bool) -> 
             await read()
         storage.is_full = False
         assert (await agent.session("s").refresh()).state == "running"
+
+
+@pytest.mark.parametrize("adopt", [False, True])
+async def test_a_run_that_its_store_failed_is_gone_on_with_by_an_agent_that_adopts(adopt: bool) -> None:
+    storage = Failing()
+    provider = ScriptedProvider(lambda _: says("One two three."), delay_s=0.01)
+    async with asyncio.timeout(SOON_S), Agent(provider, storage=storage, adopt=adopt) as agent:
+        run = agent.stream("one")
+
+        async def read() -> None:
+            async with run:
+                async for event in run:
+                    storage.is_full = storage.is_full or isinstance(event, TextDelta)
+
+        with pytest.raises(StorageError, match="the disk is full"):
+            await read()
+        storage.is_full = False
+        session = agent.session(run.session_id)
+        if adopt:
+            while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - until it was run
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(A_WHILE_S)
+        assert ((await session.refresh()).state, len(provider.requests)) == (
+            ("idle", 2) if adopt else ("running", 1)
+        )
 
 
 async def test_an_agent_that_is_closed_is_told_to_who_reads_a_turn(store: str) -> None:

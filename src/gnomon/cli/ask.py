@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Question", "ask", "command_agent", "flags", "going_on", "show_turn"]
 
 _DEMO_TOOLS = ("calculate", "now")
+_RUNNER_LOGS = ("gnomon.driver", "gnomon.session")
+"""What they would say on stderr is the command's own error, or no news to whoever typed it."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +141,8 @@ def _hold(agent: Agent, screen: Screen) -> None:
 
 def command_agent(settings: config.Config, choice: Choice, where: Place | None) -> Agent:
     """An agent that runs what was asked for and no other session: that would be paid for by nobody's wish."""
+    for name in _RUNNER_LOGS:
+        logging.getLogger(name).addHandler(logging.NullHandler())
     provider = registry.parse_model(choice.model).provider
     limits = {
         name: limit for name, limit in msgspec.structs.asdict(settings.budget).items() if limit is not None

@@ -72,7 +72,6 @@ class Runtime:
         self.bus = Bus()
         self.loops: dict[str, tuple[Loop, Ledger]] = {}
         """The sessions that are run here."""
-        self._taking: set[str] = set()
         self._make_store = store
         self._owns_store = owns_store
         self._left = left
@@ -264,23 +263,8 @@ class Runtime:
 
     async def run_segment(self, tenant: str, session_id: str, *, take_over: bool = False) -> Outcome:
         """Go on with a session until there is nothing to do, or a person has to act."""
-        if session_id in self._taking:
-            return Suspended()  # it is about to be run by who takes it over
-        if not take_over:
-            return await self._segment(session_id)
-        self._taking.add(session_id)
-        try:
+        if take_over:
             await self._decided(session_id)
-            return await self._segment(session_id, take_over=True)
-        finally:
-            self._taking.discard(session_id)
-
-    async def _decided(self, session_id: str) -> None:
-        """Until a runner that has begun here has the session, or has found that it is another's."""
-        while (running := self.loops.get(session_id)) and running[1].fold.owner != self.owner:  # noqa: ASYNC110 - of a claim nobody is told
-            await asyncio.sleep(_UNDECIDED_S)
-
-    async def _segment(self, session_id: str, *, take_over: bool = False) -> Outcome:
         ledger = await self.ledger(session_id, refresh=False)
         if session_id not in self.loops:
             if not self._has_work(ledger):
@@ -292,6 +276,11 @@ class Runtime:
         if not self.adopts and self.asked.is_waited_for(ledger) and not self.is_closing:
             self.look_at(session_id, _AGAIN_S)
         return Suspended() if ledger.fold.open_turn is not None else Idle()
+
+    async def _decided(self, session_id: str) -> None:
+        """Until a runner that has begun here has the session, or has found that it is another's."""
+        while (running := self.loops.get(session_id)) and running[1].fold.owner != self.owner:  # noqa: ASYNC110 - of a claim nobody is told
+            await asyncio.sleep(_UNDECIDED_S)
 
     def _has_work(self, ledger: Ledger) -> bool:
         fold = ledger.fold

@@ -157,6 +157,18 @@ class SessionStreaming(SessionSuite):
             ledger = await stage.over(2)
             expect("messages that were answered", 2, len(answered(ledger)))
 
+    async def test_an_interrupting_stream_takes_the_place_of_a_turn_that_waits(self) -> None:
+        """Y2: nothing is waited for that is about to be cancelled."""
+        script = [calls("ask"), says("Instead.")]
+        async with self.staged(script, tools=[_asking_tool()]) as stage:
+            session = stage.session()
+            await _read(stage.streaming(session).stream("Paint it."))
+            run = stage.streaming(session).stream("something else", when_busy="interrupt")
+            await _read(run)
+            expect("the turn", ("Instead.", "end_turn"), (run.turn.text, run.turn.stop))
+            found = [type(end).__name__ for end in ends(await stage.over(2))]
+            expect("ends", ["TurnCancelled", "TurnFinished"], found)
+
     # --- leaving
 
     async def test_who_leaves_a_stream_cancels_its_turn(self) -> None:
