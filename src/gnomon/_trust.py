@@ -28,6 +28,7 @@ __all__ = [
     "home_folder",
     "is_recorded",
     "is_utf8",
+    "kind_of",
     "named_folder",
     "one_line",
     "parse_toml",
@@ -277,6 +278,39 @@ def one_line(text: str, *, most: int | None = None) -> str:
         text = scrub(text)
         text = text if len(text) <= most else f"{text[:most]}..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+_KINDS: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    dict: "a table",
+    type(None): "nothing",
+}
+
+
+def kind_of(value: object, *, shown: bool = False) -> str:
+    """What kind of value of a file it is, in words; a short one itself, if it can be no secret."""
+    found = type(value)
+    kind = _KINDS.get(found) or (_KINDS[dict] if issubclass(found, dict) else found.__name__)
+    match value:
+        case str() if not is_utf8(value):
+            return f"{kind} that is not UTF-8"
+        case str() if shown and len(value) > 40:
+            return f"{kind} of {len(value)} characters"  # half a secret would not be recognised any more
+        case str() if shown:
+            return f'{kind} "{one_line(value, most=40)}"'
+        case bool():
+            return kind
+        case int() if shown and value.bit_length() <= 64:
+            return f"{kind}, {value}"
+        case float() if shown:
+            return f"{kind}, {value}"
+        case _:
+            return kind
 
 
 def _reason(error: OSError | ValueError) -> str:

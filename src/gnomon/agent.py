@@ -14,6 +14,7 @@ import msgspec
 from gnomon import registry
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.session import OnLeave
 from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
 from gnomon.engine.accounts import Accounts
@@ -32,7 +33,7 @@ from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.session.local import LocalSession, as_message
+from gnomon.session.local import LocalSession, as_message, checked_metadata
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
 from gnomon.tools.function import as_tool
@@ -69,7 +70,9 @@ class Agent(Generic[Out]):
     `instructions` are a text or a function that gives one for each turn. `output` is the type of
     `Turn.output`: a pydantic model, dataclass, TypedDict, msgspec struct or plain type. `permissions` say
     which calls run: all (`"bypass"`), those that only read (`"plan"`), or none (`"deny"`). `on_change` is
-    the rule for an open turn that began under another definition of the agent. `deps` is handed to the tools,
+    the rule for an open turn that began under another definition of the agent. An agent also takes up the
+    sessions of its name that nobody runs; with `adopt=False` it runs what is asked of it alone: the turns of
+    messages that are sent here, and what is open where it is told to go on. `deps` is handed to the tools,
     as `ToolContext.deps`; no model sees it. `models` says what is known better here than in the facts that
     come with a release, such as `{"openai:gpt-5": {"input_price": 1.0, "output_price": 8.0}}`; `counter`
     estimates the tokens that a vendor does not report.
@@ -89,6 +92,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -113,6 +117,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -136,6 +141,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -154,6 +160,7 @@ class Agent(Generic[Out]):
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
         self._is_durable = storage is not None
+        self._adopts = adopt
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
@@ -219,9 +226,15 @@ class Agent(Generic[Out]):
     def provider(self) -> Provider:
         return self._definition.provider
 
-    async def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn[Out]:
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        messages: Sequence[Message] = (),
+        metadata: Mapping[str, object] | None = None,
+    ) -> Turn[Out]:
         """The whole turn at once: the stream, read to its end. It is a session of its own."""
-        async with self.stream(prompt, messages=messages) as run:
+        async with self.stream(prompt, messages=messages, metadata=metadata) as run:
             async for _ in run:
                 pass
             return run.turn
@@ -231,19 +244,21 @@ class Agent(Generic[Out]):
         prompt: Prompt,
         *,
         messages: Sequence[Message] = (),
-        on_leave: Literal["cancel", "detach"] = "cancel",
+        on_leave: OnLeave = "cancel",
+        metadata: Mapping[str, object] | None = None,
     ) -> Run[Out]:
         """The turn as it happens. Nothing is asked before the first event is read.
 
         A reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
+        `metadata` is kept in the row of the session.
         """
-        message, earlier = as_message(prompt), checked_messages(messages)
+        message, earlier, kept = as_message(prompt), checked_messages(messages), checked_metadata(metadata)
         if on_leave != "cancel":
-            one_of("on_leave", on_leave, Literal["cancel", "detach"])
-            return self._detached(message, earlier)
+            one_of("on_leave", on_leave, OnLeave)
+            return self._detached(message, earlier, kept)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
-            started = Durable(self._live, session_id, turn_id, message, earlier)
+            started = Durable(self._live, session_id, turn_id, message, earlier, kept)
             return self._reading(started.events(), started.state, turn_id, session_id)
         journal = Scratch(session_id, settled(earlier) if earlier else (), self._clock)
         loop = Loop(
@@ -267,14 +282,21 @@ class Agent(Generic[Out]):
     ) -> Run[Out]:
         return Run(events, state, turn_id=turn_id, session_id=session_id, answer=self._definition.answer)
 
-    def _detached(self, message: Message, earlier: Sequence[Message]) -> Run[Out]:
+    def _detached(
+        self, message: Message, earlier: Sequence[Message], metadata: Mapping[str, object]
+    ) -> Run[Out]:
         session_id = new_id("ses")
-        started = Detached(self._live, session_id, message, earlier)
+        started = Detached(self._live, session_id, message, earlier, metadata)
         return self._reading(started.events(), started.state, "", session_id)
 
-    def session(self, session_id: str | None = None) -> LocalSession[Out]:
-        """The conversation of that id; a new one without. It is made by its first message."""
-        return LocalSession(self._live(), session_id)
+    def session(
+        self, session_id: str | None = None, *, metadata: Mapping[str, object] | None = None
+    ) -> LocalSession[Out]:
+        """The conversation of that id; a new one without. It is made by its first message.
+
+        `metadata` is kept in its row then; of one that is there nothing is changed.
+        """
+        return LocalSession(self._live(), session_id, checked_metadata(metadata))
 
     async def serve(self) -> None:
         """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""
@@ -295,7 +317,12 @@ class Agent(Generic[Out]):
             )
         left = last.left_open if last is not None else None
         self._runtime = Runtime(
-            self._definition, self._store, self._clock, owns_store=self._owns_store, left=left
+            self._definition,
+            self._store,
+            self._clock,
+            owns_store=self._owns_store,
+            left=left,
+            adopts=self._adopts,
         )
         return self._runtime
 

@@ -27,6 +27,7 @@ from gnomon._trust import (
     home_folder,
     is_recorded,
     is_utf8,
+    kind_of,
     named_folder,
     one_line,
     parse_toml,
@@ -458,39 +459,10 @@ def _unknown(key: _Key, layer: _Layer) -> ConfigError:
 
 def _wrong(key: _Key, expected: str, raw: object, layer: _Layer) -> InvalidInput:
     shown = key[0] in ("model", "output", "tools", "budget")
-    found = _kind(raw, shown=shown)
+    found = kind_of(raw, shown=shown)
     if _is_list(raw) and shown:
-        found += " of " + (", ".join(_kind(item, shown=True) for item in raw[:5]) or "nothing")
+        found += " of " + (", ".join(kind_of(item, shown=True) for item in raw[:5]) or "nothing")
     return InvalidInput(f"{layer.name(key)} should be {expected}, found {found}")
-
-
-_KINDS: dict[type, str] = {
-    str: "text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    tuple: "a list",
-    dict: "a table",
-}
-
-
-def _kind(value: object, *, shown: bool) -> str:
-    """What kind of value it is; the value too, where that gives nothing away."""
-    kind = _KINDS.get(type(value), type(value).__name__)
-    match value:
-        case str() if not is_utf8(value):
-            return f"{kind} that is not UTF-8"
-        case str() if shown and len(value) > 40:
-            return f"{kind} of {len(value)} characters"  # half a secret would not be recognised any more
-        case str() if shown:
-            return f'{kind} "{one_line(value, most=40)}"'
-        case float() if shown:
-            return f"{kind}, {value}"
-        case int() if shown and kind != _KINDS[bool] and value.bit_length() <= 64:
-            return f"{kind}, {value}"
-        case _:
-            return kind
 
 
 def _dotted(key: _Key) -> str:

@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, cast, overload
+from typing import Generic, Self, TypeVar, cast, overload
 
 from gnomon import agent as _async
 from gnomon.agent import OutputMode, Prompt, ToolLike
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.provider import Provider
-from gnomon.contracts.session import Input, WhenBusy
+from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.contracts.storage import Storage
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
@@ -257,6 +257,10 @@ class Session(Generic[Out]):
         """How it stands now."""
         return _background.wait(self._session.refresh)
 
+    def is_attended(self) -> bool:
+        """Whether somebody who is alive runs it now, here or in another process."""
+        return _background.wait(self._session.is_attended)
+
     def send(self, input: Input, *, when_busy: WhenBusy = "queue", message_id: str | None = None) -> str:
         """Give the session something to answer. It is durable, and the session woken, when this returns."""
         return _background.wait(lambda: self._session.send(input, when_busy=when_busy, message_id=message_id))
@@ -264,6 +268,17 @@ class Session(Generic[Out]):
     def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
         """Send, and wait for what the turn that answers it comes to."""
         return _background.wait(lambda: self._session.run(input, when_busy=when_busy))
+
+    def stream(
+        self, input: Input, *, when_busy: WhenBusy = "queue", on_leave: OnLeave = "cancel"
+    ) -> Run[Out]:
+        """Send, and read the turn that answers it as it happens. Leaving early cancels it, or not."""
+        return Run(self._session.stream(input, when_busy=when_busy, on_leave=on_leave))
+
+    def follow(self, *, on_leave: OnLeave = "detach") -> Run[Out] | None:
+        """The turn that is open, from here on; `None` when nothing is open."""
+        run = _background.wait(lambda: self._session.follow(on_leave=on_leave))
+        return Run(run) if run is not None else None
 
     def events(self, after: int = 0) -> Reader:
         """What happened after that place, and then what happens."""
@@ -325,6 +340,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -349,6 +365,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -372,6 +389,7 @@ class Agent(Generic[Out]):
         permissions: Permissions = "bypass",
         budget: Budget | None = None,
         on_change: OnChange = "continue",
+        adopt: bool = True,
         temperature: float | None = None,
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
@@ -394,6 +412,7 @@ class Agent(Generic[Out]):
                 permissions=permissions,
                 budget=budget,
                 on_change=on_change,
+                adopt=adopt,
                 temperature=temperature,
                 max_tokens=max_tokens,
                 thinking=thinking,
@@ -429,25 +448,34 @@ class Agent(Generic[Out]):
     def provider(self) -> Provider:
         return self._agent.provider
 
-    def run(self, prompt: Prompt, *, messages: Sequence[Message] = ()) -> Turn[Out]:
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        messages: Sequence[Message] = (),
+        metadata: Mapping[str, object] | None = None,
+    ) -> Turn[Out]:
         """The whole turn at once. It is a session of its own."""
-        return _background.wait(lambda: self._agent.run(prompt, messages=messages))
+        return _background.wait(lambda: self._agent.run(prompt, messages=messages, metadata=metadata))
 
     def stream(
         self,
         prompt: Prompt,
         *,
         messages: Sequence[Message] = (),
-        on_leave: Literal["cancel", "detach"] = "cancel",
+        on_leave: OnLeave = "cancel",
+        metadata: Mapping[str, object] | None = None,
     ) -> Run[Out]:
         """The turn as it happens. A reader that leaves early cancels it, or lets it go on."""
-        return Run(self._agent.stream(prompt, messages=messages, on_leave=on_leave))
+        return Run(self._agent.stream(prompt, messages=messages, on_leave=on_leave, metadata=metadata))
 
-    def session(self, session_id: str | None = None) -> Session[Out]:
+    def session(
+        self, session_id: str | None = None, *, metadata: Mapping[str, object] | None = None
+    ) -> Session[Out]:
         """The conversation of that id; a new one without. It is made by its first message."""
 
         async def made() -> LocalSession[Out]:
-            return self._agent.session(session_id)
+            return self._agent.session(session_id, metadata=metadata)
 
         return Session(_background.wait(made))
 

@@ -78,12 +78,14 @@ def very_slow(gnomon: Gnomon, *arguments: str) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def shop(gnomon: Gnomon, tmp_path: Path) -> Path:
-    """Tools that another package has installed: one that takes long, one that asks."""
+    """Tools that another package has installed: one that takes long, one that asks, one that does harm."""
     folder = tmp_path / "installed"
     info = folder / "shop-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[gnomon.tools]\nrefund = shop:refund\npermit = shop:permit\n")
+    (info / "entry_points.txt").write_text(
+        "[gnomon.tools]\nrefund = shop:refund\npermit = shop:permit\nfill = shop:fill\n"
+    )
     (folder / "shop.py").write_text(
         "import os, time\n"
         "from gnomon import tool\n"
@@ -100,6 +102,12 @@ def shop(gnomon: Gnomon, tmp_path: Path) -> Path:
         "def permit() -> str:\n"
         "    'Permit it.'\n"
         "    raise AskUser('May I \\x1b[31mdo that?')\n"
+        "@tool\n"
+        "def fill() -> str:\n"
+        "    'Fill the disk: no file of this process may grow any more.'\n"
+        "    import resource\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
+        "    return 'full'\n"
     )
     gnomon.env |= {"PYTHONPATH": str(folder), "REFUNDS": str(tmp_path / "refunds")}
     return tmp_path / "refunds"
@@ -198,6 +206,18 @@ def test_a_disk_that_takes_nothing_more_does_not_cost_the_answer(gnomon: Gnomon)
     assert re.search(rb"gnomon: error: [^\n]*gnomon\.db", again.stderr)
     assert b"Traceback" not in again.stderr
     assert [row["title"] for row in listed(gnomon)] == ["hi"]
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_command_with_one_line(
+    gnomon: Gnomon, shop: Path
+) -> None:
+    gnomon("hi")
+    done = gnomon("-q", "-c", "-t", "fill", "fill")
+    assert done.returncode == 1
+    assert re.fullmatch(r"gnomon: error: [^\n]*gnomon\.db[^\n]+\n", done.stderr.decode()), done.stderr
+    (session,) = listed(gnomon)
+    assert session["state"] == "unfinished"
+    assert gnomon("-q", "cancel", session["id"]).returncode == 0
 
 
 def _on_a_full_disk(gnomon: Gnomon, *arguments: str) -> subprocess.CompletedProcess[bytes]:

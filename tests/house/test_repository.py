@@ -25,6 +25,7 @@ EXTRAS = {
     "providers/_local_child.py": {"xllamacpp"},
     "embedders/hashed.py": {"numpy"},
     "agent_files/_yaml.py": {"yaml"},
+    "_pydantic.py": {"pydantic"},
     "engine/_pydantic.py": {"pydantic"},
     "engine/_shapes.py": {"pydantic"},
     "tools/_pydantic.py": {"pydantic"},

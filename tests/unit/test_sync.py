@@ -43,7 +43,7 @@ from gnomon import (
 )
 from gnomon.errors import Overloaded
 from gnomon.providers.scripted import Line, Script, ScriptedProvider, calls, says
-from gnomon.types.events import ProviderEvent
+from gnomon.types.events import ProviderEvent, QuestionAsked
 
 
 @tool
@@ -590,6 +590,27 @@ def test_a_reader_knows_its_place_and_another_goes_on_from_there() -> None:
         assert (place, type(at)) == (1, datetime)
         assert not any(isinstance(event, MessageReceived) for event in found)
         assert rest.position > place
+
+
+def test_a_turn_of_a_session_is_streamed_and_what_is_open_followed() -> None:
+    @tool
+    def ask() -> str:
+        raise AskUser("Which one?")
+
+    with agent([says("Hello."), calls("ask"), says("Then b.").expecting(result="b")], ask) as made:
+        session = made.session(metadata={"from": "here"})
+        assert session.follow() is None
+        with session.stream("hi") as run:
+            assert "".join(run.text()) == "Hello."
+        assert (run.turn.text, run.session_id) == ("Hello.", session.id)
+        assert not session.is_attended()
+        with session.stream("choose", on_leave="detach") as asked:
+            assert any(isinstance(event, QuestionAsked) for event in asked)
+        rest = session.follow()
+        assert rest is not None
+        session.answer("b")
+        assert "".join(rest.text()) == "Then b."
+        rest.close()
 
 
 def test_a_turn_that_waits_for_a_person_is_answered() -> None:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple, TypeGuard
 
-from gnomon._trust import is_utf8, one_line
+from gnomon._trust import kind_of, one_line
 from gnomon.errors import ConfigError, InvalidInput
 
-__all__ = ["Found", "Place", "Table", "is_list", "is_table", "kind_of", "unknown", "wrong"]
+__all__ = ["Found", "Place", "Table", "is_list", "is_table", "unknown", "wrong"]
 
 
 class Table(dict[str, object]):
@@ -70,33 +70,3 @@ def unknown(place: Place, name: str, known: Iterable[str], *, otherwise: str = "
 def wrong(found: Found, expected: str, *, shown: bool = False) -> InvalidInput:
     """A value of the wrong kind; it is named itself only where it can be no secret."""
     return InvalidInput(f"{found.place} should be {expected}, found {kind_of(found.value, shown=shown)}")
-
-
-_KINDS: dict[type, str] = {
-    str: "text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-    Table: "a table",
-    type(None): "nothing",
-}
-
-
-def kind_of(value: object, *, shown: bool = False) -> str:
-    """What kind of value it is, and a short one itself if it may be shown."""
-    kind = _KINDS.get(type(value), type(value).__name__)
-    match value:
-        case str() if not is_utf8(value):
-            return f"{kind} that is not UTF-8"
-        case str() if shown and len(value) > 40:
-            return f"{kind} of {len(value)} characters"  # half a secret would not be recognised any more
-        case str() if shown:
-            return f'{kind} "{one_line(value, most=40)}"'
-        case bool():
-            return kind
-        case int() | float() if shown and len(str(value)) <= 40:
-            return f"{kind}, {value}"
-        case _:
-            return kind

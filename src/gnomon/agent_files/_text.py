@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import cast
 
-from gnomon._trust import decoded, one_line, parse_toml, read_file
-from gnomon.agent_files._place import Place, Table, kind_of
+from gnomon._trust import decoded, kind_of, one_line, parse_toml, read_file
+from gnomon.agent_files._place import Place, Table
 from gnomon.agent_files._yaml import DEEPEST, MOST_VALUES, parse_yaml
 from gnomon.errors import InvalidInput
 

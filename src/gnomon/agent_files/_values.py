@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from gnomon._trust import is_utf8, one_line
-from gnomon.agent_files._place import Found, Place, is_list, is_table, kind_of, wrong
+from gnomon._trust import is_utf8, kind_of, one_line
+from gnomon.agent_files._place import Found, Place, is_list, is_table, wrong
 from gnomon.errors import InvalidInput, MissingKey, scrub
 
 __all__ = ["filled", "has_reference", "keep", "key_from", "key_of_variable", "plain", "refuse_secrets"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,18 +12,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gnomon import config, registry
+from gnomon.agent import Agent
 from gnomon.cli.choice import DEMO, Choice, chosen, discovered, settings_for
+from gnomon.cli.conversing import Shows, shown_turn
 from gnomon.cli.keeping import Place, place, prepare
 from gnomon.cli.kept import AGENT, Kept, here
 from gnomon.cli.problems import BUDGET, FAILED, report
 from gnomon.cli.prompt import compose, piped_text, spoken
 from gnomon.cli.render import renderer
-from gnomon.cli.runner import CommandAgent
 from gnomon.cli.screen import Screen
 from gnomon.contracts.session import WhenBusy
 from gnomon.engine.budget import Budget
-from gnomon.errors import InvalidInput, StorageError, TurnUnfinished
-from gnomon.types.events import QuestionAsked, RunEvent
+from gnomon.errors import InvalidInput, StorageError
+from gnomon.types.events import RunEvent
 from gnomon.types.messages import attachment
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Question", "ask", "command_agent", "flags", "going_on", "show_turn"]
 
 _DEMO_TOOLS = ("calculate", "now")
+_RUNNER_LOGS = ("gnomon.driver", "gnomon.session")
+"""What they would say on stderr is the command's own error, or no news to whoever typed it."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,11 +106,12 @@ def _asked(question: Question, loaded: config.Config, show: Renderer, screen: Sc
     if loaded.model is None:
         screen.aside(f"gnomon: {choice.model} answers: {choice.because} (choose with -m or GNOMON_MODEL)")
     agent, prompt = command_agent(loaded, choice, where), _prompt(question)
+    kept = _kept(loaded, choice)
     _hold(agent, screen)
     if where is None and not question.no_store:
         _warn(screen, "there is no home folder to keep it in (set HOME, or GNOMON_STORE)")
     turn, agent = asyncio.run(
-        _once(agent, where, lambda: command_agent(loaded, choice, None), prompt, show, screen)
+        _once(agent, where, kept, lambda: command_agent(loaded, choice, None), prompt, show, screen)
     )
     show.finish(turn, agent.provider)  # after everything is closed, which may fail as well
     return turn
@@ -129,62 +134,72 @@ def _prompt(question: Question) -> str | list[Content]:
     return compose(words, piped_text(quiet=question.quiet), attachments)
 
 
-def _hold(agent: CommandAgent, screen: Screen) -> None:
+def _hold(agent: Agent, screen: Screen) -> None:
     if agent.provider.name == "fallback":
         screen.hold_answer()
 
 
-def command_agent(settings: config.Config, choice: Choice, where: Place | None) -> CommandAgent:
+def command_agent(settings: config.Config, choice: Choice, where: Place | None) -> Agent:
+    """An agent that runs what was asked for and no other session: that would be paid for by nobody's wish."""
+    for name in _RUNNER_LOGS:
+        logging.getLogger(name).addHandler(logging.NullHandler())
     provider = registry.parse_model(choice.model).provider
-    tools = settings.tools
-    if tools is None:
-        tools = _DEMO_TOOLS if provider == DEMO else ()
     limits = {
         name: limit for name, limit in msgspec.structs.asdict(settings.budget).items() if limit is not None
     }
-    agent = CommandAgent(
+    return Agent(
         choice.model,
         name=AGENT,
         instructions=settings.system,
-        tools=tools,
+        tools=_tools(settings, choice),
         storage=where.url if where is not None else None,
         budget=Budget(**limits),
+        adopt=False,
         settings={**settings_for(provider, settings), **choice.settings},
         models=settings.models,
     )
-    agent.kept = Kept(
+
+
+def _tools(settings: config.Config, choice: Choice) -> tuple[str, ...]:
+    if settings.tools is not None:
+        return tuple(settings.tools)
+    return _DEMO_TOOLS if registry.parse_model(choice.model).provider == DEMO else ()
+
+
+def _kept(settings: config.Config, choice: Choice) -> Kept:
+    return Kept(
         cwd=here(),
         model=choice.model,
-        tools=tuple(tools),
+        tools=_tools(settings, choice),
         system=settings.system,
         is_discovered=bool(choice.settings),
     )
-    return agent
 
 
 # --- a session of its own -----------------------------------------------------------
 
 
 async def _once(
-    agent: CommandAgent,
+    agent: Agent,
     where: Place | None,
-    unkept: Callable[[], CommandAgent],
+    kept: Kept,
+    unkept: Callable[[], Agent],
     prompt: str | list[Content],
     show: Renderer,
     screen: Screen,
-) -> tuple[Turn, CommandAgent]:
+) -> tuple[Turn, Agent]:
     """An answer is worth more than its record: where nothing can be stored, it is given all the same."""
     shown = _Counted(show)
     try:
         if where is not None:
             prepare(where)
-        return await _answer(agent, prompt, shown, is_kept=where is not None), agent
+        return await _answer(agent, prompt, shown, kept if where is not None else None), agent
     except StorageError as error:
         if shown.count or where is None:
             raise
         _warn(screen, str(error))
     agent = unkept()
-    return await _answer(agent, prompt, show, is_kept=False), agent
+    return await _answer(agent, prompt, show, None), agent
 
 
 class _Counted:
@@ -199,29 +214,11 @@ class _Counted:
         self._show.show(event)
 
 
-async def _answer(
-    agent: CommandAgent, prompt: str | list[Content], show: _Counted | Renderer, *, is_kept: bool
-) -> Turn:
-    asked: QuestionAsked | None = None
-    async with agent, agent.stream(prompt) as run:
-        async for event in run:
-            show.show(event)
-            asked = event if isinstance(event, QuestionAsked) else asked
-        try:
-            return run.turn if is_kept else msgspec.structs.replace(run.turn, session_id="")
-        except (RuntimeError, TurnUnfinished):  # it waits for a person
-            if asked is None:
-                raise
-            raise _unanswered(asked, run.session_id, is_kept=is_kept) from None
-
-
-def _unanswered(asked: QuestionAsked, session_id: str, *, is_kept: bool) -> Exception:
-    from gnomon.cli.conversing import question
-
-    if is_kept:
-        return question(asked.question, session_id, is_unknown=asked.unknown, turn_id=asked.turn_id)
-    hint = "it is not kept, so nobody can answer: run it where there is a store"
-    return InvalidInput(f"a tool asked: {asked.question}", hint=hint)
+async def _answer(agent: Agent, prompt: str | list[Content], show: Shows, kept: Kept | None) -> Turn:
+    metadata = kept.as_metadata() if kept is not None else None
+    async with agent, agent.stream(prompt, metadata=metadata) as run:
+        turn = await shown_turn(agent, run, show)
+        return turn if kept is not None else msgspec.structs.replace(turn, session_id="")
 
 
 def _warn(screen: Screen, why: str) -> None:
@@ -259,7 +256,7 @@ def _meant(question: Question, where: Place | None) -> SessionRecord:
     return in_store(where, latest_here if typed is None else lambda store: by_id(store, typed))
 
 
-def going_on(question: Question, loaded: config.Config, row: SessionRecord, where: Place) -> CommandAgent:
+def going_on(question: Question, loaded: config.Config, row: SessionRecord, where: Place) -> Agent:
     """The agent that the session began with, but for what was typed now."""
     if row.agent_id != AGENT:
         raise InvalidInput(
@@ -273,9 +270,7 @@ def going_on(question: Question, loaded: config.Config, row: SessionRecord, wher
         system=loaded.system if question.system is not None or kept.model is None else kept.system,
         tools=loaded.tools if question.tool or kept.tools is None else kept.tools,
     )
-    agent = command_agent(settings, _choice(question, settings, kept), where)
-    agent.kept = msgspec.structs.replace(agent.kept, cwd=kept.cwd or agent.kept.cwd)
-    return agent
+    return command_agent(settings, _choice(question, settings, kept), where)
 
 
 def _choice(question: Question, settings: config.Config, kept: Kept) -> Choice:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from gnomon.cli.conversing import Conversing, unfinished
+from gnomon.cli.conversing import shown_turn, unfinished
 from gnomon.cli.finding import short
 from gnomon.errors import Conflict
 
 if TYPE_CHECKING:
+    from gnomon.agent import Agent
     from gnomon.cli.render import Renderer
-    from gnomon.cli.runner import CommandAgent
     from gnomon.cli.screen import Screen
     from gnomon.contracts.session import WhenBusy
-    from gnomon.engine.fold import Fold
+    from gnomon.engine.run import Run
+    from gnomon.session.local import LocalSession
     from gnomon.types.messages import Content
     from gnomon.types.steps import Turn
 
@@ -21,7 +23,7 @@ __all__ = ["asked_in", "went_on"]
 
 
 async def asked_in(
-    agent: CommandAgent,
+    agent: Agent[str],
     session_id: str,
     prompt: str | list[Content],
     show: Renderer,
@@ -29,38 +31,28 @@ async def asked_in(
     *,
     when_busy: WhenBusy,
 ) -> Turn:
-    """Send, and show the turn that answers it."""
+    """Send, and show the turn that answers it. Ctrl-C cancels that turn, and no other."""
     async with agent:
         session = agent.session(session_id)
-        fold = (await agent.ledger(session_id)).fold
-        turn = fold.open_turn
-        if turn is not None and when_busy != "interrupt" and (turn.open_questions or turn.is_paused):
-            raise unfinished(turn, session_id)
-        start = fold.seq if turn is None else turn.seq - 1
-        before = fold.seq
-        await _say_when_busy(agent, fold, session_id, screen, when_busy)
-        message_id = await session.send(prompt, when_busy=when_busy)
-        conversing = Conversing(agent, session, show, message_id=message_id)
-        return await conversing.turn(start=start, shown_after=before)
+        status = await session.refresh()
+        if status.state == "waiting" and when_busy != "interrupt":
+            raise unfinished(status, session_id)
+        if status.state != "idle" and when_busy == "queue":
+            await _say_what_comes_first(session, screen)
+        async with session.stream(prompt, when_busy=when_busy) as run:
+            return await shown_turn(agent, run, show)
 
 
-async def _say_when_busy(
-    agent: CommandAgent, fold: Fold, session_id: str, screen: Screen, when_busy: WhenBusy
-) -> None:
-    if fold.open_turn is None and not fold.waiting:
-        return
-    try:
-        await agent.check_free(session_id)
-    except Conflict:
-        if when_busy == "queue":
-            screen.note(f"gnomon: session {short(session_id)} is busy: queued (see --when-busy)")
-        return
-    if when_busy == "queue":
-        screen.note(f"gnomon: session {short(session_id)} has a turn that was not finished: that comes first")
+async def _say_what_comes_first(session: LocalSession[str], screen: Screen) -> None:
+    named = f"gnomon: session {short(session.id)}"
+    if await session.is_attended():
+        screen.note(f"{named} is busy: queued (see --when-busy)")
+    else:
+        screen.note(f"{named} has a turn that was not finished: that comes first")
 
 
 async def went_on(
-    agent: CommandAgent,
+    agent: Agent[str],
     session_id: str,
     show: Renderer,
     *,
@@ -72,38 +64,34 @@ async def went_on(
     """Go on with what is open in the session, and show it from here; `None` when nothing is."""
     async with agent:
         session = agent.session(session_id)
-        ledger = await agent.ledger(session_id)
+        run = await session.follow(on_leave="cancel")
         if answer is not None or run_again:
             await session.answer(answer or (), call_id=call_id, run_again=run_again)
-        turn = ledger.fold.open_turn
-        if turn is None and not ledger.fold.waiting:
+        if run is None:
             return None
-        if turn is not None and turn.open_questions:
-            raise unfinished(turn, session_id)
-        if not take_over:
-            await _check_free(agent, session_id)
-            await session.resume()
-        message_id, start = _open_message(ledger.fold)
-        conversing = Conversing(agent, session, show, message_id=message_id)
-        return await conversing.turn(
-            start=start, shown_after=ledger.fold.seq, turns=0 if turn is not None else 1, take_over=take_over
-        )
+        status = await session.refresh()
+        if status.questions:
+            raise unfinished(status, session_id)
+        async with run:
+            if take_over:
+                return await _taken_over(agent, session, run, show)
+            await _resume(session)
+            return await shown_turn(agent, run, show)
 
 
-async def _check_free(agent: CommandAgent, session_id: str) -> None:
+async def _resume(session: LocalSession[str]) -> None:
     try:
-        await agent.check_free(session_id)
+        await session.resume()
     except Conflict:
-        hint = f"gnomon events -f {session_id} shows it; gnomon resume --take-over takes it away from there"
-        raise Conflict(f"session {session_id!r} is run by another process", hint=hint) from None
+        hint = f"gnomon events -f {session.id} shows it; gnomon resume --take-over takes it away from there"
+        raise Conflict(f"session {session.id!r} is run by another process", hint=hint) from None
 
 
-def _open_message(fold: Fold) -> tuple[str, int]:
-    """A message that the open turn answers, and a place before all of them."""
-    turn = fold.open_turn
-    if turn is None:
-        first = next(iter(fold.waiting.values()))
-        return first.received.message_id, first.seq - 1
-    inputs = turn.started.inputs
-    places = [turn.seq, *(fold.recent[at] for at in inputs if at in fold.recent)]
-    return inputs[-1] if inputs else "", min(places) - 1
+async def _taken_over(agent: Agent[str], session: LocalSession[str], run: Run[str], show: Renderer) -> Turn:
+    """Run it here, whoever runs it, and show it meanwhile."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(session.resume(take_over=True))
+            return await shown_turn(agent, run, show)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from gnomon.agent import Agent
 from gnomon.cli.event_words import kind_of, words
 from gnomon.cli.finding import by_id, opened
 from gnomon.cli.kept import AGENT
-from gnomon.cli.runner import CommandAgent
 from gnomon.cli.screen import Screen
 from gnomon.errors import NotFound
 from gnomon.types.codec import encode_event
@@ -39,11 +39,12 @@ async def _read(place: Place, typed: str, after: int, log: _Text | _Lines | _Obj
     async with opened(place) as store:
         row = await by_id(store, typed)
         # Its model is never asked: an agent is what reads sessions.
-        async with CommandAgent("demo", name=AGENT, storage=store) as agent:
-            end = (await agent.ledger(row.id)).fold.seq
+        async with Agent("demo", name=AGENT, storage=store, adopt=False) as agent:
+            session = agent.session(row.id)
+            end = (await session.refresh()).position
             log.begin(row.id)
             # From the first event on, also where not all are shown: whoever runs it is named in the ledger.
-            async with agent.session(row.id).events(0 if follow else after) as reader:
+            async with session.events(0 if follow else after) as reader:
                 while follow or reader.position < end:
                     event = await reader.__anext__()
                     if isinstance(event, Live | ToolProgress):

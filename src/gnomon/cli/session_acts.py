@@ -5,30 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import TypeVar
 
 import click
 import msgspec
 
 from gnomon import config
+from gnomon.agent import Agent
 from gnomon.cli.ask import Question, going_on, show_turn
 from gnomon.cli.asking import went_on
 from gnomon.cli.finding import by_id, in_store, opened, short
 from gnomon.cli.keeping import Place, place
-from gnomon.cli.kept import Kept
 from gnomon.cli.problems import report
 from gnomon.cli.render import Renderer
-from gnomon.cli.runner import CommandAgent
 from gnomon.cli.screen import Screen
-from gnomon.errors import ConfigError, InvalidInput, NotFound, StorageError
+from gnomon.errors import ConfigError, InvalidInput, NotFound
 from gnomon.types.records import SessionRecord
 from gnomon.types.steps import CancelMode, Turn
 
 __all__ = ["Resumption", "cancelled", "forked", "resumed"]
 
 _T = TypeVar("_T")
-_AGAIN_S = 0.25
 
 
 class Resumption(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,15 +99,14 @@ def _check_there(where: Place, typed: str) -> None:
 # --- ending, branching off ----------------------------------------------------------
 
 
-def _on_session(where: Place, typed: str, work: Callable[[CommandAgent, SessionRecord], Awaitable[_T]]) -> _T:
+def _on_session(where: Place, typed: str, work: Callable[[Agent, SessionRecord], Awaitable[_T]]) -> _T:
     """What the work gives that is done to a session of whatever agent: no model is asked for it."""
     _check_there(where, typed)
 
     async def run() -> _T:
         async with opened(where) as store:
             row = await by_id(store, typed)
-            async with CommandAgent("demo", name=row.agent_id or "agent", storage=store) as agent:
-                agent.kept = Kept.of(row.metadata)
+            async with Agent("demo", name=row.agent_id or "agent", storage=store, adopt=False) as agent:
                 return await work(agent, row)
 
     return asyncio.run(run())
@@ -119,11 +115,11 @@ def _on_session(where: Place, typed: str, work: Callable[[CommandAgent, SessionR
 def cancelled(where: Place, typed: str, mode: CancelMode, *, as_json: bool) -> int:
     """End the open turn; the exit code."""
 
-    async def work(agent: CommandAgent, row: SessionRecord) -> tuple[str, bool]:
-        fold = (await agent.ledger(row.id)).fold
-        is_open = fold.open_turn is not None or bool(fold.waiting)
+    async def work(agent: Agent, row: SessionRecord) -> tuple[str, bool]:
+        session = agent.session(row.id)
+        is_open = (await session.refresh()).state != "idle"
         if is_open:
-            await _cancel(agent, row.id, mode)
+            await session.cancel(mode, reason="gnomon cancel")
         return row.id, is_open
 
     session_id, was_open = _on_session(where, typed, work)
@@ -135,29 +131,10 @@ def cancelled(where: Place, typed: str, mode: CancelMode, *, as_json: bool) -> i
     return 0
 
 
-async def _cancel(agent: CommandAgent, session_id: str, mode: CancelMode) -> None:
-    """Where nobody runs the session, the end is written here."""
-    work = asyncio.ensure_future(_end_if_free(agent, session_id))
-    try:
-        await agent.session(session_id).cancel(mode, reason="gnomon cancel")
-    finally:
-        work.cancel()
-        with suppress(asyncio.CancelledError, StorageError):
-            await work
-
-
-async def _end_if_free(agent: CommandAgent, session_id: str) -> None:
-    while True:
-        fold = (await agent.ledger(session_id)).fold
-        if fold.cancel is not None:
-            await agent.run_turn(session_id, turns=1 if fold.open_turn is None else 0)
-        await asyncio.sleep(_AGAIN_S)
-
-
 def forked(where: Place, typed: str, at: int | None, *, as_json: bool) -> int:
     """Begin another session from one; the exit code."""
 
-    async def work(agent: CommandAgent, row: SessionRecord) -> str:
+    async def work(agent: Agent, row: SessionRecord) -> str:
         return (await agent.session(row.id).fork(at)).id
 
     made = _on_session(where, typed, work)

@@ -6,17 +6,20 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from gnomon.types.events import SessionEvent
+from gnomon.types.events import RunEvent, SessionEvent
 from gnomon.types.messages import Content, Message
 from gnomon.types.steps import CancelMode, SessionStatus, Turn
 
 __all__ = [
     "Input",
+    "OnLeave",
     "Session",
     "SessionReader",
+    "SessionRun",
     "SupportsAnswers",
     "SupportsFork",
     "SupportsResume",
+    "SupportsStream",
     "WhenBusy",
 ]
 
@@ -24,6 +27,9 @@ Input: TypeAlias = Content | Message | Sequence[Content]
 
 WhenBusy: TypeAlias = Literal["queue", "reject", "interrupt", "steer"]
 """What becomes of a message that arrives during a turn."""
+
+OnLeave: TypeAlias = Literal["cancel", "detach"]
+"""What becomes of a turn whose reader leaves before its end."""
 
 
 class SessionReader(Protocol):
@@ -145,3 +151,51 @@ class SupportsFork(Protocol):
     """
 
     async def fork(self, at: int | None = None, *, session_id: str | None = None) -> Session: ...
+
+
+class SessionRun(Protocol):
+    """One turn of a session as something to read; a `PullStream` that knows what the turn came to.
+
+    Stable once two back ends keep it.
+
+    - `turn` must be there when the events have ended, and must not be before.
+    - leaving the block must let go of the reader; whether it also ends the turn is said where the run is
+      asked for.
+    """
+
+    @property
+    def turn(self) -> Turn[object]: ...
+
+    def __aiter__(self) -> AsyncIterator[RunEvent]: ...
+
+    def __anext__(self) -> Awaitable[RunEvent]: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class SupportsStream(Protocol):
+    """A session whose turns can be read one at a time, by whoever asks for one.
+
+    - `stream` must send the input when the first event is read, and must then give what happens in
+      the turn that answers it, with what is being said, and nothing of any other turn.
+    - `follow` must give the rest of the turn that is open when it is called, or of the one that the
+      first waiting message begins; `None` when there is neither.
+    - `turn` must be there when the events have ended; of a turn that failed it must have the `error`.
+      Where the turn, or one before it, waits for a person, the events must end, and `turn` must
+      raise `TurnUnfinished`.
+    - a reader that leaves before the end must cancel the turn, or with `detach` must not disturb it.
+      It must not cancel any other, and a message that no turn has taken must stay.
+    """
+
+    def stream(
+        self, input: Input, *, when_busy: WhenBusy = "queue", on_leave: OnLeave = "cancel"
+    ) -> SessionRun: ...
+
+    async def follow(self, *, on_leave: OnLeave = "detach") -> SessionRun | None: ...

@@ -1,14 +1,12 @@
-"""Pydantic, for whoever uses it: nothing here imports it before one of its types was met."""
+"""Outputs that pydantic describes and checks. Nothing here imports it before one of its types was met."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import suppress
-from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
+from gnomon._pydantic import complaints, is_model
 from gnomon.engine._json_text import shortened
 from gnomon.types.messages import Meta
 
@@ -21,14 +19,11 @@ __all__ = [
     "apart",
     "dumped",
     "encoded_plain",
-    "is_model",
-    "pydantic_in",
     "shown",
     "validated",
 ]
 
 _ERRORS_TOLD = 5
-_ITS_PACKAGES = ("pydantic", "annotated_types")
 
 
 class Unfit(ValueError):
@@ -40,45 +35,6 @@ def shown(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) and not get_args(kind) else shortened(repr(kind))
 
 
-def is_model(kind: object) -> bool:
-    return (
-        isinstance(kind, type) and hasattr(kind, "__pydantic_validator__") and hasattr(kind, "model_fields")
-    )
-
-
-def pydantic_in(kind: object) -> list[object]:
-    """What a type has of pydantic, at any depth: models, its dataclasses, constraints."""
-    if "pydantic" not in sys.modules:
-        return []
-    found: list[object] = []
-    seen: dict[int, object] = {}  # the objects too: an id is somebody else's once its object is gone
-    ahead = [kind]
-    while ahead:
-        item = ahead.pop()
-        if id(item) in seen:
-            continue
-        seen[id(item)] = item
-        if _is_its(item):
-            found.append(item)
-        else:
-            ahead += [*get_args(item), *_fields(get_origin(item) or item)]
-    return found
-
-
-def _is_its(item: object) -> bool:
-    owner = item if isinstance(item, type) else type(item)
-    package = owner.__module__.partition(".")[0]
-    return package in _ITS_PACKAGES or hasattr(owner, "__pydantic_validator__")
-
-
-def _fields(kind: object) -> list[object]:
-    hints: dict[str, object] = {}
-    if is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "__struct_fields__"):
-        with suppress(Exception):  # whoever reads the type says what is wrong with it
-            hints = get_type_hints(cast(type, kind), include_extras=True)
-    return list(hints.values())
-
-
 def validated(adapter: TypeAdapter[Any], text: str | bytes) -> object:
     """The value in the JSON, or `Unfit` with the first few of pydantic's complaints."""
     from pydantic import ValidationError
@@ -86,15 +42,9 @@ def validated(adapter: TypeAdapter[Any], text: str | bytes) -> object:
     try:
         return cast(object, adapter.validate_json(text))
     except ValidationError as error:
-        complaints = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [_told(complaint["loc"], complaint["msg"]) for complaint in complaints[:_ERRORS_TOLD]]
-    more = len(complaints) - len(told)
+        found, more = complaints(error, most=_ERRORS_TOLD)
+    told = [shortened(f"{message} - at `${path}`" if path else message) for message, path in found]
     raise Unfit("; ".join(told) + (f"; and {more} more" if more else ""))
-
-
-def _told(place: tuple[int | str, ...], message: str) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    return shortened(f"{message} - at `${path}`" if path else message)
 
 
 def dumped(adapter: TypeAdapter[Any], value: object) -> object:

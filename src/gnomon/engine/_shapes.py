@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_orig
 
 import msgspec
 
+from gnomon._pydantic import is_model, pydantic_in
 from gnomon.engine._json_text import shortened
 from gnomon.engine._pydantic import (
     ModelsInside,
@@ -20,8 +21,6 @@ from gnomon.engine._pydantic import (
     apart,
     dumped,
     encoded_plain,
-    is_model,
-    pydantic_in,
     shown,
     validated,
 )

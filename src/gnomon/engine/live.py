@@ -71,7 +71,7 @@ class Channel:
         """A new attempt: what came before it is over."""
         self.end()
         self.current = Attempt(self.session_id, turn_id, message_id, number, after_seq)
-        self._ring()
+        self.ring()
         return self.current
 
     def put(self, event: LiveEvent) -> None:
@@ -79,14 +79,14 @@ class Channel:
         assert self.current is not None
         self.current.events.append(event)
         if self._ears:
-            self._ring()
+            self.ring()
 
     def end(self) -> None:
         """Nothing more comes of the current attempt. A reader that is in the midst of it keeps it."""
         if self.current is not None:
             self.current.is_over = True
             self.current = None
-            self._ring()
+            self.ring()
 
     @contextmanager
     def listening(self) -> Generator[asyncio.Event, None, None]:
@@ -98,7 +98,8 @@ class Channel:
         finally:
             self._ears.remove(ear)
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Have every listener look."""
         for ear in self._ears:
             ear.set()
 

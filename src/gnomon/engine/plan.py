@@ -124,7 +124,7 @@ class Planner:
         self._turn_id = None
         self.failure, self.is_cancelled, self.reason = None, False, ""
         if self._turns is not None:
-            self._turns -= 1
+            self._turns = max(self._turns - 1, 0)  # no more may begin, said while this one was written
 
     # --- the end of a turn
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Read
 from gnomon.engine.turn import TurnState
 from gnomon.types.events import MessageReceived, ModelStarted, TurnStarted
@@ -22,10 +23,26 @@ class Answered:
         self._latest = running.copy() if running is not None else None
         self.news = asyncio.Event()
 
+    @classmethod
+    def open_in(cls, fold: Fold) -> Answered | None:
+        """The turn that is open, or else the one that the first message that waits will begin."""
+        first = next((waiting.received.message_id for waiting in fold.waiting.values()), "")
+        if fold.open_turn is None and not first:
+            return None
+        made = cls(first, fold.open_turn)
+        made._is_ours = fold.open_turn is not None
+        made._received = {at: waiting.received.message for at, waiting in fold.waiting.items()}
+        return made
+
     @property
     def turn(self) -> TurnState | None:
         """The turn that took the message, once one has."""
         return self._latest if self._is_ours else None
+
+    @property
+    def open_turn(self) -> TurnState | None:
+        """The turn that is open, be it this one or one before it."""
+        return self._latest if self._latest is not None and self._latest.ended is None else None
 
     @property
     def is_over(self) -> bool:

@@ -88,7 +88,11 @@ class Reader(PullStream[SessionEvent]):
         """Until there is something to show."""
         while not coming.done() and not self._has_news():
             news.clear()
+            self._check()
             await news.wait()
+
+    def _check(self) -> None:
+        """Before it waits; for whoever has a reason not to."""
 
     def _has_news(self) -> bool:
         current = self._current()

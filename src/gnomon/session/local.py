@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Generic, Self, cast, get_args
 
-from gnomon.contracts.session import Input, WhenBusy
+import msgspec
+
+from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.engine.fold import Fold
+from gnomon.engine.given import one_of
 from gnomon.engine.ids import new_id
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import cancelling, has_work, is_held_back
-from gnomon.engine.run import check_not_waiting, turn_of
+from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import REPAIR, TurnState
 from gnomon.errors import Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
 from gnomon.session._brought import Brought
 from gnomon.session._reader import Reader
+from gnomon.session._reading import Reading
 from gnomon.session.runtime import LOST_WAKE, TENANT, Runtime
 from gnomon.types.events import (
     CancelRequested,
@@ -32,10 +36,10 @@ from gnomon.types.events import (
     TurnStarted,
 )
 from gnomon.types.messages import Content, Message, Part, Text, Thinking, ToolCall, ToolResult, as_parts
-from gnomon.types.records import SessionState
+from gnomon.types.records import SessionRecord, SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
-__all__ = ["LocalSession", "as_message"]
+__all__ = ["LocalSession", "as_message", "checked_metadata"]
 
 _ASKING = ("user", "system")
 _TRIES = 1_000
@@ -50,9 +54,15 @@ _DOUBT_S = 2.0
 class LocalSession(Generic[Out]):
     """One conversation, live. It is made by its first message; opening it costs nothing."""
 
-    def __init__(self, runtime: Runtime, session_id: str | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        session_id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> None:
         self._runtime = runtime
         self._id = _checked_session_id(session_id)
+        self._metadata = metadata or {}
         self._channel = runtime.channel(self._id)
         self._ledger: Ledger | None = None
         self._is_new = session_id is None
@@ -77,12 +87,24 @@ class LocalSession(Generic[Out]):
             tokens_used=spent,
             cost=fold.cost,
             questions=turn.open_questions if turn is not None else (),
+            position=fold.seq,
         )
 
     async def refresh(self) -> SessionStatus:
         """How it stands now."""
         await self._opened()
         return self.status
+
+    async def is_attended(self) -> bool:
+        """Whether somebody who is alive runs it now, here or in another process."""
+        ledger = await self._opened()
+        if ledger.fold.owner is None or self._id in self._runtime.loops:
+            return ledger.fold.owner is not None
+        try:
+            await ledger.check_free(self._runtime.owner)
+        except Conflict:
+            return True
+        return False
 
     # --- sending
 
@@ -98,7 +120,7 @@ class LocalSession(Generic[Out]):
         if await self._lacks_row(ledger):
             await self._create(ledger, received.message)
         await self._announce(ledger)
-        with self._writing(ledger):
+        with self._writing(ledger), self._wanting(received.message_id):
             if when_busy in ("reject", "interrupt"):
                 await self._send_by_state(ledger, received, when_busy)
             else:
@@ -116,7 +138,7 @@ class LocalSession(Generic[Out]):
         received = _received(input, when_busy)
         ledger = await self._opened(refresh=False)
         answered = Answered(received.message_id, ledger.fold.open_turn)
-        with ledger.following(answered.take):
+        with ledger.following(answered.take), self._runtime.asked.waiting(self._id):
             brought = await self._bring(ledger, received, when_busy, answered.news)
             while not answered.is_over:
                 if brought is not None:
@@ -130,12 +152,12 @@ class LocalSession(Generic[Out]):
         self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy, news: asyncio.Event
     ) -> Brought | None:
         """Send what its sender waits for anyway: a session that rests is claimed in the same breath."""
-        if when_busy in ("reject", "interrupt") or not self._rests(ledger):
+        if when_busy in ("reject", "interrupt") or not self._runtime.adopts or not self._rests(ledger):
             await self._send(ledger, received, when_busy)
             return None
         row = None
         if await self._lacks_row(ledger):
-            row = self._runtime.new_row(self._id, received.message, is_run_here=True)
+            row = self._new_row(received.message, is_run_here=True)
         else:
             await self._announce(ledger)
         brought = Brought(received, row, news)
@@ -147,6 +169,64 @@ class LocalSession(Generic[Out]):
         fold = ledger.fold
         is_idle = fold.open_turn is None and not fold.waiting and fold.owner is None
         return is_idle and self._id not in self._runtime.loops
+
+    def stream(
+        self, input: Input, *, when_busy: WhenBusy = "queue", on_leave: OnLeave = "cancel"
+    ) -> Run[Out]:
+        """Send, and read the turn that answers it as it happens, in whichever process it is run.
+
+        Nothing is sent before the first event is read; while other turns come first there are none. A
+        reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
+        A message that no turn has taken yet stays in its place. Where this turn, or one before it, waits
+        for a person, the events end, and `Run.turn` raises `TurnUnfinished`.
+        """
+        message, message_id = as_message(input), new_id("msg")
+        _checked_policy(when_busy)
+
+        async def begin(ledger: Ledger) -> Answered:
+            answered = Answered(message_id, ledger.fold.open_turn)
+            await self.send(message, when_busy=when_busy, message_id=message_id)
+            return answered
+
+        return self._reading(begin, on_leave)
+
+    async def follow(self, *, on_leave: OnLeave = "detach") -> Run[Out] | None:
+        """The turn that is open, from here on, as `stream` gives it; `None` when nothing is open.
+
+        Where no turn is, but messages wait, it is the turn of the first of them. What happens between
+        this call and the first event that is read is not missed: an answer may be given, or the session
+        resumed, in between.
+        """
+        ledger = await self._opened()
+        answered, place = Answered.open_in(ledger.fold), ledger.fold.seq
+        if answered is None:
+            return None
+
+        async def begin(_: Ledger) -> Answered:
+            if not self._runtime.adopts:
+                self._runtime.look_at(self._id, _LOOK_S)
+            return answered
+
+        return self._reading(begin, on_leave, place)
+
+    def _reading(
+        self, begin: Callable[[Ledger], Awaitable[Answered]], on_leave: OnLeave, place: int | None = None
+    ) -> Run[Out]:
+        leave = self._leaving if one_of("on_leave", on_leave, OnLeave) == "cancel" else None
+        reading = Reading(self._runtime, self._id, self._channel, begin, leave, place)
+        return Run(
+            reading.events(),
+            reading.state,
+            turn_id="",
+            session_id=self._id,
+            answer=self._runtime.agent.answer,
+        )
+
+    async def _leaving(self, turn_id: str) -> None:
+        """End that turn, if it still runs."""
+        ledger = await self._opened()
+        if ledger.fold.turn_id == turn_id:
+            await self.cancel(reason="the reader left")
 
     async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
         """Until something is written here; what another process writes is looked for."""
@@ -186,7 +266,10 @@ class LocalSession(Generic[Out]):
 
     async def _create(self, ledger: Ledger, message: Message) -> None:
         with suppress(Conflict):  # somebody else was first
-            await ledger.create(self._runtime.new_row(self._id, message))
+            await ledger.create(self._new_row(message))
+
+    def _new_row(self, message: Message, *, is_run_here: bool = False) -> SessionRecord:
+        return self._runtime.new_row(self._id, message, is_run_here=is_run_here, metadata=self._metadata)
 
     async def _announce(self, ledger: Ledger) -> None:
         """The row says that there will be something to do, before there is: a wake may get lost."""
@@ -217,6 +300,22 @@ class LocalSession(Generic[Out]):
                 self._runtime.look_at(self._id, _DOUBT_S)
             raise
 
+    @contextmanager
+    def _wanting(self, message_id: str) -> Generator[None, None, None]:
+        """What is sent is to be answered; it is known before whoever runs the session may see it."""
+        self._runtime.want(self._id, message_id)
+        try:
+            yield
+        except Exception:
+            self._runtime.asked.drop(self._id, message_id)
+            raise
+
+    def _want_next(self, fold: Fold) -> None:
+        """Where no turn is open, going on means to begin the next."""
+        if fold.open_turn is None:
+            for message_id in tuple(fold.waiting)[:1]:
+                self._runtime.want(self._id, message_id)
+
     async def _wake(self, ledger: Ledger) -> None:
         running = self._runtime.loops.get(self._id)
         if running is not None:
@@ -238,10 +337,12 @@ class LocalSession(Generic[Out]):
         ledger = await self._opened()
         if ledger.fold.turn is None and not ledger.fold.waiting:
             raise RuntimeError(f"session {self._id!r} has had no turn yet: send it something first")
+        for message_id in ledger.fold.waiting:
+            self._runtime.want(self._id, message_id)
         if has_work(ledger.fold, self._runtime.agent):
             await self._runtime.nudge(self._id)
         news = asyncio.Event()
-        with ledger.following(lambda _: news.set()):
+        with ledger.following(lambda _: news.set()), self._runtime.asked.waiting(self._id):
             while ledger.fold.open_turn is not None or ledger.fold.waiting:
                 self._check_not_waiting(ledger.fold, ledger.fold.open_turn)
                 await self._news(ledger, news)
@@ -267,7 +368,8 @@ class LocalSession(Generic[Out]):
             return
         news = asyncio.Event()
         await self._announce_again(ledger)
-        with ledger.following(lambda _: news.set()):
+        self._want_next(ledger.fold)
+        with ledger.following(lambda _: news.set()), self._runtime.asked.waiting(self._id):
             while _first_of(ledger.fold) == meant:  # a turn that comes after it is not to be ended
                 with self._writing(ledger):
                     if await ledger.try_receive((CancelRequested(mode, reason),), ledger.fold.seq):
@@ -330,10 +432,14 @@ class LocalSession(Generic[Out]):
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
         elif has_work(ledger.fold, self._runtime.agent):
             await ledger.check_free(self._runtime.owner)
+            self._want_next(ledger.fold)
             await self._runtime.nudge(self._id)
 
     async def fork(self, at: int | None = None, *, session_id: str | None = None) -> LocalSession[Out]:
-        """A new session with the same events up to that place; what is open there ends in the new one."""
+        """A new session with the same events up to that place; what is open there ends in the new one.
+
+        Its row has the title and the metadata of this one.
+        """
         source = await self._opened()
         end = source.fold.seq if at is None else at
         if not source.fold.seq:
@@ -351,9 +457,10 @@ class LocalSession(Generic[Out]):
         if ledger.fold.seq:
             raise Conflict(f"session {self._id!r} is there already", hint="fork into another id")
         old = await storage.get_session(source.session_id)
-        title = old.title if old is not None else ""
+        title, kept = (old.title, old.metadata) if old is not None else ("", {})
+        kept = {key: value for key, value in kept.items() if key != "owner"}
         # Nobody is to find it before it is whole: what is open in the midst of it would be gone on with.
-        await ledger.create(runtime.new_row(self._id, Message.user(title), is_runnable=False))
+        await ledger.create(runtime.new_row(self._id, Message.user(title), is_runnable=False, metadata=kept))
         await ledger.copy_from(source.session_id, end)
         await ledger.receive(*self._ended_here(ledger.fold))
         await ledger.project("idle", runnable=False)
@@ -405,6 +512,20 @@ def _checked_session_id(given: object) -> str:
             "the id of a session is a text that is not empty", hint="leave it out for a new one"
         )
     return given
+
+
+def checked_metadata(given: object) -> Mapping[str, object]:
+    """What is kept with a session for whoever made it: an object that JSON can say."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"metadata are given as a dict, not as {type(given).__name__}")
+    if "owner" in given:
+        raise InvalidInput("metadata cannot have a key 'owner': it says who runs the session")
+    try:
+        return msgspec.convert(msgspec.json.decode(msgspec.json.encode(given)), dict[str, object])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"metadata that JSON cannot say: {error}") from error
 
 
 def as_message(given: object) -> Message:

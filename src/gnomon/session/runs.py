@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
-from gnomon.engine.ledger import Ledger, Read
+from gnomon.engine.ledger import Ledger
 from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
-from gnomon.session._reader import Reader
+from gnomon.session._reading import Reading
 from gnomon.session.runtime import Runtime
-from gnomon.types.events import Claimed, Live, MessageReceived, Released, RunEvent
+from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Message
-from gnomon.types.records import utc_now
 
 __all__ = ["Detached", "Durable"]
-
-_UNSHOWN = (Claimed, Released, MessageReceived)
 
 
 class Durable:
@@ -31,9 +28,11 @@ class Durable:
         turn_id: str,
         message: Message,
         earlier: Sequence[Message],
+        metadata: Mapping[str, object],
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
+        self._metadata = metadata
         self._turn_id = turn_id
         self._message = message
         self._earlier = earlier
@@ -50,7 +49,7 @@ class Durable:
             opening=received(self._message, self._earlier),
             turns=1,
             turn_id=self._turn_id,
-            row=runtime.new_row(self._session_id, self._message, is_run_here=True),
+            row=runtime.new_row(self._session_id, self._message, is_run_here=True, metadata=self._metadata),
         )
         async with aclosing(loop.events()) as events:
             async for event in events:
@@ -61,42 +60,38 @@ class Detached:
     """A new session that the runtime runs: the reader may leave, and the turn goes on."""
 
     def __init__(
-        self, runtime: Callable[[], Runtime], session_id: str, message: Message, earlier: Sequence[Message]
+        self,
+        runtime: Callable[[], Runtime],
+        session_id: str,
+        message: Message,
+        earlier: Sequence[Message],
+        metadata: Mapping[str, object],
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
+        self._metadata = metadata
         self._entries = received(message, earlier)
         self._message = message
-        self._answered = Answered(self._entries[-1].message_id)
+        self._reading: Reading | None = None
 
     def state(self) -> TurnState | None:
-        return self._answered.turn
+        return self._reading.state() if self._reading is not None else None
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
-        runtime = self._runtime()
-        ledger = await runtime.new_ledger(self._session_id)
-        await ledger.create(runtime.new_row(self._session_id, self._message))
+        runtime, session_id = self._runtime(), self._session_id
+        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, None, 0)
+        async with aclosing(self._reading.events()) as events:
+            async for event in events:
+                yield event
+
+    async def _begin(self, ledger: Ledger) -> Answered:
+        runtime, session_id = self._runtime(), self._session_id
+        await ledger.create(runtime.new_row(session_id, self._message, metadata=self._metadata))
+        for entry in self._entries:
+            runtime.want(session_id, entry.message_id)
         await ledger.receive(*self._entries)
-        await runtime.wake(self._session_id, ledger.fold.seq)
-        async with Reader(self._found, runtime.channel(self._session_id), runtime.owner, 0) as reader:
-            is_over = False
-            while not is_over:  # what is read has no end of its own
-                event = await reader.__anext__()
-                if isinstance(event, Live):
-                    yield event.event
-                    continue
-                self._answered.take(Read(reader.position, event, reader.at or utc_now()))
-                if self._answered.turn is not None and not isinstance(event, _UNSHOWN):
-                    yield event
-                is_over = self._answered.is_over or (isinstance(event, Released) and self._waits())
-
-    def _waits(self) -> bool:
-        """Whether nothing more comes before a person acts."""
-        turn = self._answered.turn
-        return turn is not None and (turn.is_paused or bool(turn.open_questions))
-
-    async def _found(self) -> Ledger:
-        return await self._runtime().ledger(self._session_id)
+        await runtime.wake(session_id, ledger.fold.seq)
+        return Answered(self._entries[-1].message_id)
 
 
 def received(message: Message, earlier: Sequence[Message]) -> list[MessageReceived]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from weakref import WeakValueDictionary
@@ -15,11 +15,12 @@ from gnomon.drivers.embedded import EmbeddedDriver
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.ids import new_id
-from gnomon.engine.ledger import Ledger
+from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work
 from gnomon.errors import Conflict, StorageError, Superseded
+from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
 from gnomon.session._brought import Brought, telling
 from gnomon.session._lookout import Lookout
@@ -40,13 +41,18 @@ LOST_WAKE = timedelta(seconds=30)
 _GRACE_S = 10.0
 _READER_GRACE_S = 0.5
 _TITLE_CHARS = 80
+_NO_METADATA: Mapping[str, object] = {}
+_UNDECIDED_S = 0.01
+_AGAIN_S = 0.25
+"""Between two looks at a session that somebody here waits for, and that is another's for now."""
 
 
 class Runtime:
     """The sessions of one agent on one store, as far as this process has to do with them.
 
     Everything starts when it is first needed. The store is closed with the runtime when `owns_store`;
-    `left` is one that nobody has closed in an event loop that is over.
+    `left` is one that nobody has closed in an event loop that is over. One that does not `adopt` runs what
+    is asked of it alone, and takes up nothing else that it finds.
     """
 
     def __init__(
@@ -57,8 +63,11 @@ class Runtime:
         *,
         owns_store: bool,
         left: Storage | None = None,
+        adopts: bool = True,
     ) -> None:
         self.agent = agent
+        self.adopts = adopts
+        self.asked = Asked()
         self.clock = clock
         self.owner = new_id("run")
         self.bus = Bus()
@@ -180,7 +189,13 @@ class Runtime:
         return ledger
 
     def new_row(
-        self, session_id: str, message: Message, *, is_run_here: bool = False, is_runnable: bool = True
+        self,
+        session_id: str,
+        message: Message,
+        *,
+        is_run_here: bool = False,
+        is_runnable: bool = True,
+        metadata: Mapping[str, object] = _NO_METADATA,
     ) -> SessionRecord:
         """The row of a new session, which is about to have something to do."""
         now = self.clock.now()
@@ -190,7 +205,7 @@ class Runtime:
             agent_id=self.agent.name,
             title=title,
             status="running" if is_run_here else "idle",
-            metadata={"owner": self.owner} if is_run_here else {},
+            metadata={**metadata, "owner": self.owner} if is_run_here else {**metadata},
             runnable=is_runnable,
             created_at=now,
             updated_at=now,
@@ -256,8 +271,15 @@ class Runtime:
         if self._serving is not None:
             await asyncio.shield(self._serving)
 
+    def want(self, session_id: str, message_id: str) -> None:
+        """Have that message answered, also where nothing is run that nobody asked for."""
+        if not self.adopts:
+            self.asked.add(session_id, message_id)
+
     async def run_segment(self, tenant: str, session_id: str, *, take_over: bool = False) -> Outcome:
         """Go on with a session until there is nothing to do, or a person has to act."""
+        if take_over:
+            await self._decided(session_id)
         brought = self._brought.pop(session_id, [])
         with telling(brought, self._ledgers.get(session_id)):
             ledger = await self.ledger(session_id, refresh=False)
@@ -265,12 +287,24 @@ class Runtime:
                 await self._receive(ledger, brought)
             else:
                 await self._segment(ledger, brought, take_over)
+        if not self.adopts and self.asked.is_waited_for(ledger) and not self.is_closing:
+            self.look_at(session_id, _AGAIN_S)
         return Suspended() if ledger.fold.open_turn is not None else Idle()
 
+    async def _decided(self, session_id: str) -> None:
+        """Until a runner that has begun here has the session, or has found that it is another's."""
+        while (running := self.loops.get(session_id)) and running[1].fold.owner != self.owner:  # noqa: ASYNC110 - of a claim nobody is told
+            await asyncio.sleep(_UNDECIDED_S)
+
+    def _has_work(self, ledger: Ledger) -> bool:
+        fold = ledger.fold
+        is_ours = self.adopts or fold.open_turn is not None or self.asked.may_begin(ledger)
+        return is_ours and has_work(fold, self.agent)
+
     async def _segment(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
-        if not brought and not has_work(ledger.fold, self.agent):
+        if not brought and not self._has_work(ledger):
             await ledger.refresh()
-        if brought or has_work(ledger.fold, self.agent):
+        if brought or self._has_work(ledger):
             await self._run(ledger, brought, take_over)
         else:
             await self._settle(ledger)
@@ -279,9 +313,16 @@ class Runtime:
         row = next((each.row for each in brought if each.row is not None), None)
         opening = [each.received for each in brought]
         loop = self.loop(ledger, opening=opening, take_over=take_over, row=row)
+
+        def check(_: Read | None = None) -> None:
+            if not self.adopts and not self.asked.may_begin(ledger):
+                loop.planner.stop_after_this()
+
+        check()
         try:
-            async for _ in loop.events():
-                pass
+            with ledger.following(check):
+                async for _ in loop.events():
+                    pass
         except Superseded as lost:
             log.warning("%s; this runner has stopped", lost)
             await self._receive(ledger, brought)
@@ -289,6 +330,9 @@ class Runtime:
             if take_over or not self._is_run(ledger):
                 raise
             await self._receive(ledger, brought)
+        except StorageError as error:
+            self.asked.tell(ledger.session_id, error)
+            raise
 
     async def _receive(self, ledger: Ledger, brought: Sequence[Brought]) -> None:
         """What was brought along is written for another to read; unless it stands already."""
@@ -320,8 +364,10 @@ class Runtime:
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
-        storage = await self.storage()
         found: list[tuple[str, SessionRecord]] = []
+        if not self.adopts:
+            return found
+        storage = await self.storage()
         cursor: str | None = None
         while True:
             page = await storage.list_runnable(self.clock.now(), 200, cursor=cursor)
@@ -352,6 +398,7 @@ class Runtime:
         self.is_closing = True
         await self._wait_for_loops()
         self._is_closed = True
+        self.asked.tell_all(RuntimeError(f"the agent {self.agent.name!r} is closed"))
         await self._driver.close()
         if self._serving is not None:
             self._serving.cancel()

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from gnomon.contracts.provider import Provider
-from gnomon.contracts.session import Input, Session, SessionReader
+from gnomon.contracts.session import Input, Session, SessionReader, SupportsStream
 from gnomon.contracts.tool import Tool
 from gnomon.providers.scripted import Script, ScriptedProvider
 from gnomon.testing._session_audit import Ended, answered, ends, is_at_rest, unsound
@@ -166,6 +166,9 @@ class Stage:
 
     def forking(self, session: Session) -> Forking:
         return session if isinstance(session, Forking) else skip(self._suite, "forks")
+
+    def streaming(self, session: Session) -> SupportsStream:
+        return session if isinstance(session, SupportsStream) else skip(self._suite, "turns one at a time")
 
     async def turn(self, session: Session, input: Input) -> Turn[object]:
         """Send, and wait for what comes of it."""

@@ -9,6 +9,7 @@ from gnomon.testing._session_recovery import SessionRecovery
 from gnomon.testing._session_sending import SessionSending
 from gnomon.testing._session_sharing import SessionSharing
 from gnomon.testing._session_state import SessionState
+from gnomon.testing._session_streaming import SessionStreaming
 from gnomon.testing._session_suite import Bench
 from gnomon.testing._session_turns import SessionTurns
 from gnomon.testing._session_waiting import SessionWaiting
@@ -21,6 +22,7 @@ class SessionContract(
     SessionTurns,
     SessionMending,
     SessionReading,
+    SessionStreaming,
     SessionState,
     SessionSharing,
     SessionRecovery,
@@ -43,7 +45,7 @@ class SessionContract(
     `ScriptedProvider`, which insists on one result for every call. At its end a
     check also judges every ledger it has touched.
 
-    Sessions that take answers, can be told to go on, or can be forked are checked
-    for that too: `answer`, `resume` and `fork`. A check that needs one of them is
-    skipped where it is not offered, and says so.
+    Sessions that take answers, can be told to go on, can be forked, or give their turns
+    one at a time are checked for that too: `answer`, `resume`, `fork`, `stream`. A check
+    that needs one of them is skipped where it is not offered, and says so.
     """

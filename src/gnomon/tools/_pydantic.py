@@ -8,11 +8,12 @@ which asks the hooks below for the models.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args, get_type_hints, is_typeddict
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
+from gnomon._pydantic import complaints, pydantic_in
 from gnomon.errors import InvalidArguments
 from gnomon.types.messages import Meta
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["adapter_for", "checked", "decode_model", "describe_model", "field_of", "hoist", "schemas_of"]
 
-_HOMES = ("pydantic", "pydantic_core", "annotated_types")
-_MARKS = ("__get_pydantic_core_schema__", "__pydantic_validator__")
 _REFERENCE = "#/$defs/{model}"
 _SHOWN_ERRORS = 3
 _SHOWN_CHARACTERS = 200
@@ -43,7 +42,7 @@ def field_of(default: object) -> FieldInfo | None:
 
 def adapter_for(hint: Any) -> Adapter | None:
     """What pydantic makes of a type, when the type is a matter of pydantic's."""
-    if "pydantic" not in sys.modules or not (found := list(_things_of_pydantics(hint, set()))):
+    if not (found := pydantic_in(hint)):
         return None
     from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
@@ -54,35 +53,6 @@ def adapter_for(hint: Any) -> Adapter | None:
         if all(isinstance(thing, type) and issubclass(thing, BaseModel) for thing in found):
             return None
         raise
-
-
-def _things_of_pydantics(hint: Any, seen: set[int]) -> Iterator[object]:
-    """The models and constraints of pydantic's in a type."""
-    if id(hint) in seen:
-        return
-    seen.add(id(hint))
-    if _is_pydantics(hint):
-        yield hint
-        return
-    for inner in (*get_args(hint), *_fields(hint)):
-        yield from _things_of_pydantics(inner, seen)
-
-
-def _is_pydantics(hint: Any) -> bool:
-    beside_a_type = type(hint).__module__.partition(".")[0] in _HOMES  # `Field(…)` in an `Annotated`
-    return beside_a_type or any(hasattr(hint, mark) for mark in _MARKS)
-
-
-def _fields(hint: Any) -> Sequence[Any]:
-    if not isinstance(hint, type):
-        return ()
-    kind = cast("type[object]", hint)
-    if not (hasattr(kind, "__dataclass_fields__") or is_typeddict(kind) or issubclass(kind, msgspec.Struct)):
-        return ()
-    try:
-        return tuple(get_type_hints(kind, include_extras=True).values())
-    except (NameError, TypeError, AttributeError, SyntaxError):
-        return ()  # whoever describes the type says what is wrong with it
 
 
 # --- the schema -------------------------------------------------------------
@@ -130,15 +100,9 @@ def checked(adapter: Adapter, name: str, text: bytes) -> object:
 
 
 def _said(error: ValidationError, *root: str) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [_line(each["msg"], (*root, *each["loc"])) for each in found[:_SHOWN_ERRORS]]
-    more = len(found) - len(lines)
+    found, more = complaints(error, *root, most=_SHOWN_ERRORS)
+    lines = [f"{_short(message)} - at `${_short(path)}`" for message, path in found]
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
-
-
-def _line(message: str, place: tuple[int | str, ...]) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    return f"{_short(message)} - at `${_short(path)}`"
 
 
 def _short(text: str) -> str:

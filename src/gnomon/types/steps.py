@@ -83,6 +83,8 @@ class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     cost: float | None = None
     pending_approvals: tuple[str, ...] = ()
     questions: tuple[QuestionAsked, ...] = ()
+    position: int = 0
+    """The seq up to which the session was read; the end of its ledger, right after a `refresh`."""
 
 
 class HookEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

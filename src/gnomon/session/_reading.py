@@ -1,0 +1,139 @@
+"""One turn of a session for a reader of its own, whoever runs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+from gnomon.engine.ledger import Ledger, Read
+from gnomon.engine.live import Channel
+from gnomon.engine.plan import is_held_back
+from gnomon.engine.turn import TurnState
+from gnomon.session._answered import Answered
+from gnomon.session._reader import Reader
+from gnomon.session._spoken import Spoken
+from gnomon.session.runtime import Runtime
+from gnomon.types.events import (
+    Claimed,
+    Error,
+    Live,
+    MessageCompleted,
+    MessageReceived,
+    Released,
+    RunEvent,
+    SessionEvent,
+    ToolProgress,
+    Unknown,
+)
+from gnomon.types.records import utc_now
+
+__all__ = ["Reading"]
+
+_CANCEL_S = 5.0
+"""How long a reader that leaves waits for the end of the turn that it cancels."""
+
+
+class _Told(Reader):
+    """A reader who does not wait for what may not come any more."""
+
+    failure: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.failure = error
+        self._channel.ring()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class Reading:
+    """Reads on until the turn has ended, or waits for a person.
+
+    `begin` does what is to be done first, and says which turn is meant; `leave` ends that turn when the
+    reader leaves it. `place` is from where it is read; without one, from where the ledger ends.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        session_id: str,
+        channel: Channel,
+        begin: Callable[[Ledger], Awaitable[Answered]],
+        leave: Callable[[str], Awaitable[None]] | None,
+        place: int | None,
+    ) -> None:
+        self._runtime = runtime
+        self._session_id = session_id
+        self._channel = channel
+        self._begin = begin
+        self._leave = leave
+        self._place = place
+        self._answered: Answered | None = None
+        self._spoken = Spoken()
+
+    def state(self) -> TurnState | None:
+        """The turn; before it has begun the one that is in its way, which may wait for a person."""
+        answered = self._answered
+        return None if answered is None else answered.turn or answered.open_turn
+
+    async def events(self) -> AsyncGenerator[RunEvent, None]:
+        ledger = await self._ledger()
+        place = ledger.fold.seq if self._place is None else self._place
+        reader = _Told(self._ledger, self._channel, self._runtime.owner, place)
+        with self._runtime.asked.waiting(self._session_id, reader.fail):
+            answered = self._answered = await self._begin(ledger)
+            try:
+                if await self._is_held_up(answered):
+                    return
+                async with reader:
+                    async for event in reader:
+                        for shown in self._taken(answered, reader, event):
+                            yield shown
+                        if answered.is_over:
+                            return
+                        if isinstance(event, Released) and await self._is_held_up(answered):
+                            return
+            except (GeneratorExit, asyncio.CancelledError):
+                await self._left(answered)
+                raise
+
+    def _taken(self, answered: Answered, reader: Reader, event: SessionEvent) -> Iterator[RunEvent]:
+        """Take the event in; what of it is shown, when it is of the turn that is meant."""
+        if not isinstance(event, Live | ToolProgress):
+            answered.take(Read(reader.position, event, reader.at or utc_now()))
+        if answered.turn is None or isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
+            return
+        if isinstance(event, MessageCompleted):
+            yield from self._spoken.rest(event.message)
+        shown = event.event if isinstance(event, Live) else event
+        self._spoken.take(shown)
+        yield shown
+
+    async def _is_held_up(self, answered: Answered) -> bool:
+        """Whether nothing more comes before a person acts; looked up, since one may have acted by now."""
+        read = answered.open_turn
+        if read is None:
+            return False
+        fold = (await self._ledger()).fold
+        turn = fold.open_turn
+        if turn is None or turn.id != read.id or fold.cancel is not None:
+            return False
+        return bool(turn.open_questions) or is_held_back(turn, self._runtime.agent)
+
+    async def _left(self, answered: Answered) -> None:
+        """The turn is cancelled, be it by patience or not at all: a store may hang."""
+        turn = answered.turn
+        if self._leave is None or turn is None or turn.ended is not None:
+            return
+        ending = asyncio.ensure_future(self._leave(turn.id))
+        try:
+            await asyncio.wait({ending}, timeout=_CANCEL_S)
+        finally:
+            if not ending.done():
+                ending.cancel()
+            elif not ending.cancelled():
+                ending.exception()  # what could not be written stays open, and is found by whoever comes next
+
+    async def _ledger(self) -> Ledger:
+        return await self._runtime.ledger(self._session_id)
