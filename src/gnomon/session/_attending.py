@@ -77,9 +77,6 @@ class Attending:
     async def closed(self) -> None:
         """After the end, whatever it was. The row is derived: it is written soon, and with others."""
         runtime, ledger = self._runtime, self._ledger
-        held = runtime.loops.get(ledger.session_id)
-        if held is None or held[0] is not self.loop:
-            return
         del runtime.loops[ledger.session_id]
         if ledger.fold.owner is not None or ledger.is_unsure:
             # It is another's, or it could not be released: the row says the truth.
