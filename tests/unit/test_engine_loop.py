@@ -54,6 +54,7 @@ class Speaker(Provider):
         except asyncio.CancelledError:
             if not self._is_deaf:
                 raise
+            await asyncio.sleep(0)
         yield TextDelta(0, "two.")
         yield Finish(stop_reason="end_turn")
 
