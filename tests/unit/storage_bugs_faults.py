@@ -125,7 +125,7 @@ class AppendsTwice(Reference):
     """An append whose answer was lost is made again, at the next seq."""
 
     async def reply(self) -> None:
-        await asyncio.sleep(0.004)
+        await asyncio.sleep(0.05)  # so long that it is nearly always under way when the store is cut off
 
     async def append_events(self, events: Sequence[LedgerEvent]) -> None:
         try:

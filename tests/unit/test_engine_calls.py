@@ -166,6 +166,7 @@ async def test_what_is_reported_after_the_time_is_up_is_not_told() -> None:
             try:
                 await gates[0].wait()
             finally:
+                await asyncio.sleep(0)
                 yield ToolProgress("", "", (Text("too late"),))
 
     tools = [Stubborn("stubborn", read_only=True, timeout_s=0.05)]

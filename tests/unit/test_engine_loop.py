@@ -17,7 +17,7 @@ from gnomon.engine.run import Run
 from gnomon.errors import ConfigError, Conflict, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, says
 from gnomon.storage.memory import MemoryStorage
-from gnomon.testing._session_audit import unsound
+from gnomon.testing._session_audit import is_end, unsound
 from gnomon.testing._session_patience import Gate, until
 from gnomon.types.events import (
     Claimed,
@@ -54,6 +54,7 @@ class Speaker(Provider):
         except asyncio.CancelledError:
             if not self._is_deaf:
                 raise
+            await asyncio.sleep(0)
         yield TextDelta(0, "two.")
         yield Finish(stop_reason="end_turn")
 
@@ -121,6 +122,18 @@ async def test_a_model_that_answers_though_it_was_told_to_stop_does_not_undo_the
         assert [type(entry) for entry in ended] == [TurnCancelled, TurnCancelled, TurnFinished]
         said = [entry.response.message.text for entry in await ledger_of(store) if is_answer(entry)]
         assert said == ["One two."] * 3
+
+
+async def test_a_reader_that_leaves_at_the_last_event_has_not_cancelled_anything() -> None:
+    store = MemoryStorage()
+    async with Agent(ScriptedProvider(says("Done.")), storage=store) as agent:
+        async with agent.stream("go") as run:
+            async for event in run:
+                if isinstance(event, TurnFinished):
+                    break
+        assert (run.turn.stop, run.turn.text) == ("end_turn", "Done.")
+        ended = [entry for entry in await ledger_of(store, run.session_id) if is_end(entry)]
+        assert [type(entry) for entry in ended] == [TurnFinished]
 
 
 # --- the store fails, or others write

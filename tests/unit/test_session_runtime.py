@@ -29,6 +29,7 @@ from gnomon.types.events import (
     TurnFinished,
     TurnPaused,
 )
+from gnomon.types.records import SessionRecord, utc_now
 
 # --- runs that go on by themselves
 
@@ -111,6 +112,19 @@ async def test_a_server_leaves_what_is_not_its_own(whose: str) -> None:
         async with beside(agent.serve()):
             await asyncio.sleep(0.05)
         assert len(await ledger_of(store)) == 4
+
+
+async def test_a_server_finds_its_own_behind_many_of_others() -> None:
+    store, now = StagedStorage(), utc_now()
+    for number in range(250):
+        name = "agent" if number in (0, 249) else "another"
+        row = SessionRecord(
+            id=f"s{number}", agent_id=name, created_at=now, updated_at=now, runnable=True, wake_at=now
+        )
+        await store.create_session(row)
+    async with Agent(ScriptedProvider([]), storage=store) as agent:
+        found = await agent._live()._unattended()
+    assert sorted(row.id for _, row in found) == ["s0", "s249"]
 
 
 async def test_a_session_that_is_run_here_is_not_run_twice() -> None:
@@ -283,6 +297,33 @@ def test_a_store_that_was_left_open_in_a_loop_that_is_over_is_closed_in_the_next
         assert len(stores.open) == 1
     asyncio.run(agent.close())
     assert stores.open == []
+
+
+def test_a_store_that_was_left_open_is_closed_though_a_loop_between_had_no_use_for_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    stores = Counted(monkeypatch)
+    agent = Agent(ScriptedProvider(says("Done.")), storage=f"sqlite:///{tmp_path}/s.db")
+    asyncio.run(agent.run("go"))
+
+    async def look() -> str:
+        return agent.session("s").status.state
+
+    assert asyncio.run(look()) == "idle"
+    asyncio.run(agent.close())
+    assert stores.open == []
+
+
+def test_a_session_in_memory_is_remembered_from_one_loop_to_the_next() -> None:
+    script = ScriptedProvider([says("One."), says("Two.")])
+    agent = Agent(script)
+
+    async def ask(text: str) -> str:
+        return (await agent.session("s").run(text)).text
+
+    assert [asyncio.run(ask(text)) for text in ("one", "two")] == ["One.", "Two."]
+    assert [message.text for message in script.requests[1].messages] == ["one", "One.", "two"]
+    asyncio.run(agent.close())
 
 
 def test_nothing_is_left_of_a_loop_in_which_the_store_failed(tmp_path: Path, monkeypatch) -> None:

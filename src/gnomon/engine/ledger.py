@@ -395,10 +395,11 @@ class Ledger:
         """Save where to open the session from; appends do so by themselves now and then."""
         async with self._writing:
             _, saved = await self._saved()
-            if saved <= self.fold.seq:  # one who has read less must not put the start back
-                point = self._checkpoint()
-                await self._storage.save_checkpoint(point)
-                self._saved_seq, self._saved_start = point.seq, self.fold.view_start
+            if saved > self.fold.seq:
+                return  # one who has read less must not put the start back
+            point = self._checkpoint()
+            await self._storage.save_checkpoint(point)
+            self._saved_seq, self._saved_start = point.seq, self.fold.view_start
 
     def _checkpoint(self) -> Checkpoint:
         """One a session: it is derived, and safe to lose."""

@@ -89,9 +89,6 @@ class Attending:
     async def closed(self) -> None:
         """After the end, whatever it was. The row is derived: it is written soon, and with others."""
         runtime, ledger = self._runtime, self._ledger
-        held = runtime.loops.get(ledger.session_id)
-        if held is None or held[0] is not self.loop:
-            return
         try:
             await self._see_to_row()
         finally:
