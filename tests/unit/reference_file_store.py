@@ -176,7 +176,9 @@ PLANTS: Plants = {
         (NoLock, "of s: expected"),
         (LocksFail, "a process that should append ended too early: StorageError: database is locked"),
     ],
-    "test_groups_of_two_processes_on_several_sessions_stay_whole": [(NoLock, "of [stu]: expected")],
+    "test_groups_of_two_processes_on_several_sessions_stay_whole": [
+        (NoLock, "of [stu]: expected|took longer than limit_s"),  # some writers never find the end again
+    ],
     "test_two_processes_cannot_fork_an_audit_chain": [(NoLock, ": expected")],
     "test_two_processes_that_count_lose_no_update": [(NoLock, ": expected")],
     "test_what_was_acknowledged_outlives_a_killed_writer": [

@@ -130,7 +130,7 @@ class FileSuite(StorageContract):
         return True
 
 
-def _run(suite: StorageContract, check: str, limit_s: float = 100.0) -> None:
+def _run(suite: StorageContract, check: str, limit_s: float = 45.0) -> None:
     RULES.run(getattr(suite, check), limit_s)
 
 
