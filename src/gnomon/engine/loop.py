@@ -422,7 +422,7 @@ class Loop:
         """The calls of the batch, and what they report while they run."""
         assert self._state is not None
         try:
-            if self.interrupt.is_set and not (self.planner.is_leaving and self._batch.acts):
+            if self.interrupt.is_set:
                 raise Interrupted  # it was ended while a reader had the turn
             async with aclosing(self._calls.run(self._state, self._batch)) as events:
                 async for event in events:
