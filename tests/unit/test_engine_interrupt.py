@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -92,11 +93,61 @@ async def test_nothing_is_cancelled_while_nobody_waits() -> None:
     interrupt.set()
     await asyncio.sleep(0)
     assert interrupt.is_set
-    interrupt.clear()
-    assert not interrupt.is_set
 
 
-async def test_a_cancellation_of_somebody_elses_is_not_translated() -> None:
+# --- the next of many ---------------------------------------------------------------
+
+
+async def counted(*, waits: bool = False) -> AsyncGenerator[int, None]:
+    for number in range(3):
+        if waits:
+            await asyncio.Event().wait()
+        yield number
+
+
+async def test_events_come_one_after_another_until_there_are_no_more() -> None:
+    interrupt, events = Interrupt(), counted()
+    assert [await interrupt.next(events) for _ in range(4)] == [0, 1, 2, None]
+    assert interrupt.task is None
+
+
+async def test_the_wait_for_an_event_can_be_ended() -> None:
     interrupt = Interrupt()
-    interrupt.translate()  # nothing was set here, so it stays what it is
-    assert interrupt.is_ours() is False
+    task = asyncio.create_task(interrupt.next(counted(waits=True)))
+    await asyncio.sleep(0)
+    interrupt.set()
+    with pytest.raises(Interrupted):
+        await task
+    assert (interrupt.task, interrupt.fired) == (None, None)
+
+
+async def test_a_cancellation_of_somebody_elses_stays_what_it_is() -> None:
+    interrupt = Interrupt()
+    task = asyncio.create_task(interrupt.next(counted(waits=True)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_end_that_comes_as_the_event_comes_is_taken_back() -> None:
+    """The event is there, and the task that reads goes on uncancelled."""
+    interrupt, ready = Interrupt(), asyncio.Event()
+
+    async def late() -> AsyncGenerator[str, None]:
+        try:
+            await ready.wait()
+        except asyncio.CancelledError:
+            yield "all the same"
+
+    async def reading() -> tuple[str | None, int]:
+        found = await interrupt.next(late())
+        task = asyncio.current_task()
+        assert task is not None
+        await asyncio.sleep(0)
+        return found, task.cancelling()
+
+    task = asyncio.create_task(reading())
+    await asyncio.sleep(0)
+    interrupt.set()
+    assert await task == ("all the same", 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
 
 __all__ = ["Interrupt", "Interrupted"]
@@ -25,7 +25,7 @@ class Interrupt:
 
     is_set: bool = False
     task: asyncio.Task[object] | None = None
-    """The task that waits now; set by hand where each call would count."""
+    """The task that waits now."""
     fired: asyncio.Task[object] | None = None
     """The task that was cancelled from here, until it has noticed."""
 
@@ -36,34 +36,42 @@ class Interrupt:
             self.fired = self.task
             self.task.cancel()
 
-    def clear(self) -> None:
-        self.is_set = False
-
     async def wait(self, work: Awaitable[_T]) -> _T:
         """What the work gives; `Interrupted` when it was ended."""
         self.task = asyncio.current_task()
         try:
             return await work
         except asyncio.CancelledError:
-            if self.is_ours():
+            if self._is_ours():
                 raise Interrupted from None
             raise
         finally:
-            self.leave()
+            self._leave()
 
-    def leave(self) -> None:
+    async def next(self, events: AsyncIterator[_T]) -> _T | None:
+        """The next of the events, `None` at their end; `Interrupted` when it was ended."""
+        self.task = asyncio.current_task()
+        try:
+            return await events.__anext__()
+        except StopAsyncIteration:
+            return None
+        except asyncio.CancelledError:
+            if self._is_ours():
+                raise Interrupted from None
+            raise
+        finally:
+            self.task = None
+            if self.fired is not None:
+                self._leave()
+
+    def _leave(self) -> None:
         """The wait is over. A cancel that came too late to end it is taken back."""
         self.task = None
         if self.fired is not None:
             self.fired.uncancel()
             self.fired = None
 
-    def translate(self) -> None:
-        """In the handler of a cancellation: raise `Interrupted` in its place when it is ours."""
-        if self.is_ours():
-            raise Interrupted from None
-
-    def is_ours(self) -> bool:
+    def _is_ours(self) -> bool:
         """Whether the cancellation that was just caught is only the one that was set here."""
         fired, self.fired = self.fired, None
         return fired is not None and fired.uncancel() == 0

@@ -8,10 +8,10 @@ the journal ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from types import AsyncGeneratorType
-from typing import Protocol, cast
+from types import AsyncGeneratorType, TracebackType
+from typing import Protocol, Self, cast
 from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
@@ -161,7 +161,7 @@ class Loop:
         return events
 
     async def _run(self) -> AsyncGenerator[RunEvent, None]:
-        interrupt, channel, current_task = self.interrupt, self._channel, asyncio.current_task
+        interrupt, channel = self.interrupt, self._channel
         if self._attendant is not None:
             await self._attendant.opened()  # before there is anything to let go of: it may be another's
         try:
@@ -172,46 +172,18 @@ class Loop:
                         yield entry
                 if step.action == "ask":
                     # Here and not in a generator of its own: this is what a token passes through.
-                    attempt, request = self._begun_attempt(), None
-                    try:
-                        request = self._known_request() or await interrupt.wait(self._request())
-                        if interrupt.is_set:
-                            raise Interrupted
+                    with _Asking(self._begun_attempt(), self._broken_off) as asking:
+                        request = asking.request = await self._next_request()
                         if self.planner.is_again:
                             yield self._restarted()
-                        answer = self._agent.provider.stream(request)
-                        put, next_event = channel.put, answer.__anext__
-                        try:
-                            while True:
-                                interrupt.task = current_task()
-                                try:
-                                    event = await next_event()
-                                except StopAsyncIteration:
-                                    break
-                                except asyncio.CancelledError:
-                                    interrupt.translate()
-                                    raise
-                                finally:
-                                    interrupt.task = None
-                                    if interrupt.fired is not None:
-                                        interrupt.leave()
+                        async with self._agent.provider.stream(request) as answer:
+                            while (event := await interrupt.next(answer)) is not None:
                                 if event.__class__ is not Done:
-                                    put(event)
+                                    channel.put(event)
                                     yield event
                                 if interrupt.is_set:
                                     raise Interrupted
-                        finally:
-                            await answer.aclose()
                         self._heard(request, answer.response)
-                    except (Interrupted, GeneratorExit, asyncio.CancelledError) as cut:
-                        self._keep_partial(request, attempt)
-                        if not isinstance(cut, Interrupted):
-                            raise
-                    except StorageError:
-                        raise
-                    except Exception as error:  # noqa: BLE001 - it ends the turn, and is raised from there
-                        self._fail(error)
-                    finally:
                         channel.end()
                 elif step.action == "call":
                     async with aclosing(self._call()) as events:
@@ -375,6 +347,17 @@ class Loop:
         assert self._state.asking is not None
         self._know(completed(self._state.asking, request, response, self._books, self._clock))
 
+    def _broken_off(self, error: BaseException, request: Request | None, attempt: Attempt) -> bool:
+        """The turn keeps what was said, or fails; gives whether the error ends here."""
+        self._channel.end()
+        if isinstance(error, Interrupted | GeneratorExit | asyncio.CancelledError):
+            self._keep_partial(request, attempt)
+            return isinstance(error, Interrupted)
+        if isinstance(error, StorageError) or not isinstance(error, Exception):
+            return False
+        self._fail(error)  # and it is raised from there, where there is somebody to raise it to
+        return True
+
     def _keep_partial(self, request: Request | None, attempt: Attempt) -> None:
         """A turn that is cut short keeps what was said and paid for."""
         if request is None or (self.planner.is_leaving and not self.planner.is_cancelled):
@@ -388,6 +371,12 @@ class Loop:
         self.planner.failure = error
         if isinstance(error, ProviderError) and error.spent:
             self._state.count(error.spent, self._books.cost_of(error.spent, self._clock.now()))
+
+    async def _next_request(self) -> Request:
+        request = self._known_request() or await self.interrupt.wait(self._request())
+        if self.interrupt.is_set:
+            raise Interrupted
+        return request
 
     def _known_request(self) -> Request | None:
         """The next question, where nothing has to be looked at for it."""
@@ -461,6 +450,26 @@ class Loop:
         with suppress(StorageError):  # it stays open, and is found by whoever comes next
             self.planner.stop_after_this()
             await self._commit()
+
+
+class _Asking:
+    """While a model is asked: whatever breaks that off is handed on, with how far it came."""
+
+    request: Request | None = None
+
+    def __init__(
+        self, attempt: Attempt, broken_off: Callable[[BaseException, Request | None, Attempt], bool]
+    ) -> None:
+        self._attempt = attempt
+        self._broken_off = broken_off
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return error is not None and self._broken_off(error, self.request, self._attempt)
 
 
 async def _patiently(task: asyncio.Task[None]) -> None:
