@@ -33,7 +33,8 @@ from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.session.local import LocalSession, as_message, checked_metadata
+from gnomon.session._input import as_message, checked_metadata
+from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
 from gnomon.tools.function import as_tool
