@@ -219,7 +219,7 @@ def _as_result(result: ToolResult) -> str:
 
 def _bill(turn: Turn, provider: Provider) -> str:
     """model · tokens · dollars, if known · seconds, and why it stopped when that is not plain."""
-    seconds = (turn.ended_at - turn.started_at).total_seconds()
+    seconds = max((turn.ended_at - turn.started_at).total_seconds(), 0.0)  # a clock may have been put back
     facts = [one_line(f"{provider.name}:{provider.model}", 200), _tokens(turn.usage), f"{seconds:.1f} s"]
     if turn.cost is not None:
         facts.insert(2, _money(turn.cost))
