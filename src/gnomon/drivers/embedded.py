@@ -70,6 +70,10 @@ class EmbeddedDriver:
         if not self._is_closed:
             self._put((tenant, session_id), delay_s)
 
+    def is_running(self, tenant: str, session_id: str) -> bool:
+        """Whether a segment of the session is under way."""
+        return (tenant, session_id) in self._running
+
     def _put(self, key: _Key, delay_s: float = 0.0, reason_seq: int = 0) -> None:
         if delay_s <= 0:
             self._due[key] = None

@@ -49,6 +49,8 @@ _SAID = frozenset(
 )
 """What makes the conversation, and so is looked at also where a snapshot covers it."""
 
+_ENDS = frozenset({"turn_finished", "turn_cancelled", "turn_failed"})
+
 _seq = attrgetter("seq")
 
 
@@ -173,6 +175,8 @@ class Fold:
             event = events[at]
             kind = event.type
             if kind not in _SAID:
+                if waiting and kind in _ENDS:  # some of them may have been for this turn alone
+                    return at
                 continue
             if kind == "message_completed":
                 message = skimmed_message(event)
@@ -245,6 +249,8 @@ class Fold:
         self._include(started.inputs or tuple(self.waiting))
 
     def _want_cancel(self, asked: CancelRequested, at: datetime | None, counts: bool) -> None:
+        if self.seq <= self.settled:
+            return  # the turn it was meant for has ended, be its end read or not
         # One that comes when there is nothing to do must not end what comes after it.
         if self.open_turn is None and not self.waiting:
             return
@@ -290,7 +296,8 @@ class Fold:
             self._close_calls()
             turn.calls = ()
             turn.take(ended, at)
-        self.cancel = None
+        if self.seq > self.settled:
+            self.cancel = None
         if self.waiting:  # what the engine asked of this turn, in a log that was cut off, is not for another
             self.waiting = {at: it for at, it in self.waiting.items() if not at.startswith(REPAIR)}
         if not counts:

@@ -464,6 +464,8 @@ class Ledger:
         """Have the row say when to look at the session, however much of the ledger the row knows."""
 
         def announced(row: SessionRecord) -> SessionRecord:
+            if row.status == "closed":
+                raise Conflict(f"session {self.session_id!r} is closed", hint="start another, or fork it")
             return msgspec.structs.replace(row, wake_at=wake_at, updated_at=self._clock.now())
 
         return await self._changed_row(announced)

@@ -110,9 +110,9 @@ class Planner:
 
     def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
         """One turn a message; what is handed in together is answered together."""
-        given = [entry for entry in facts if isinstance(entry, MessageReceived)]
+        given = {entry.message_id: entry for entry in facts if isinstance(entry, MessageReceived)}
         inputs: list[str] = []
-        for received in given or (waiting.received for waiting in fold.waiting.values()):
+        for received in ({at: each.received for at, each in fold.waiting.items()} | given).values():
             inputs.append(received.message_id)
             if not received.joins_next:
                 break

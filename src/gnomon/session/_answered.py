@@ -35,6 +35,11 @@ class Answered:
         return made
 
     @property
+    def is_sent(self) -> bool:
+        """Whether the message stands in the ledger."""
+        return self._message_id in self._received
+
+    @property
     def turn(self) -> TurnState | None:
         """The turn that took the message, once one has."""
         return self._latest if self._is_ours else None

@@ -37,8 +37,13 @@ def telling(brought: Sequence[Brought], ledger: Ledger | None) -> Generator[None
     """Whoever brought a message hears why it could not be written; of what comes later the ledger tells."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
+        told = (
+            error
+            if isinstance(error, Exception)
+            else RuntimeError("stopped before it was known to be written")
+        )
         for each in brought:
             if ledger is None or each.received.message_id not in ledger.fold.recent:
-                each.fail(error)
+                each.fail(told)
         raise

@@ -63,6 +63,9 @@ class Sending:
             row = self._new_row(received.message, is_run_here=True)
         else:
             await self._announce(ledger)
+        if not self._rests(ledger):  # others were quicker, and their turn may be a long one
+            await self.send(ledger, received, when_busy)
+            return None
         brought = Brought(received, row, news)
         self._runtime.begin(self._id, brought)
         return brought
@@ -71,7 +74,7 @@ class Sending:
         """Whether nobody has anything to do with it, as far as is known here."""
         fold = ledger.fold
         is_idle = fold.open_turn is None and not fold.waiting and fold.owner is None
-        return is_idle and self._id not in self._runtime.loops
+        return is_idle and not self._runtime.is_at_work_on(self._id)
 
     async def _send_by_state(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
         """What is written depends on what is there, so both are looked at together."""
@@ -113,8 +116,6 @@ class Sending:
         row = ledger.known_row or await ledger.row()
         if row is None:
             return
-        if row.status == "closed":
-            raise Conflict(f"session {self._id!r} is closed", hint="start another, or fork it")
         if not row.runnable or row.metadata.get("owner") != runtime.owner:
             await ledger.announce(runtime.clock.now() + LOST_WAKE)
 

@@ -111,7 +111,8 @@ class LocalSession(Generic[Out]):
             while not answered.is_over:
                 if brought is not None:
                     brought.check()
-                self._check_not_waiting(ledger.fold, answered.turn or ledger.fold.open_turn)
+                if answered.is_sent:  # until then it may yet fail to be written
+                    self._check_not_waiting(ledger.fold, answered.turn or ledger.fold.open_turn)
                 await self._news(ledger, answered.news)
         assert answered.turn is not None
         return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
@@ -171,7 +172,7 @@ class LocalSession(Generic[Out]):
         """End that turn, if it still runs."""
         ledger = await self._opened()
         if ledger.fold.turn_id == turn_id:
-            await self.cancel(reason="the reader left")
+            await self._cancel(ledger, "now", "the reader left")
 
     async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
         """Until something is written here; what another process writes is looked for."""
@@ -222,7 +223,10 @@ class LocalSession(Generic[Out]):
         """End the running turn: at once, or when the step under way is done. Returns when it has ended."""
         if mode not in ("now", "after_step"):
             raise InvalidInput(f"a turn is cancelled 'now' or 'after_step', not {mode!r}")
-        ledger = await self._opened()
+        await self._cancel(await self._opened(), mode, reason)
+
+    async def _cancel(self, ledger: Ledger, mode: CancelMode, reason: str) -> None:
+        """The turn that is the first one as far as was read, and no other."""
         meant = _first_of(ledger.fold)
         if meant is None:
             return
@@ -307,6 +311,7 @@ class LocalSession(Generic[Out]):
         if type(end) is not int or not 0 < end <= source.fold.seq:
             raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end!r} was given")
         other = LocalSession[Out](self._runtime, session_id)
+        other._sending.is_new = False
         other._ledger = await forked(self._runtime, other.id, source, end)
         return other
 

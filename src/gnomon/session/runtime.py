@@ -183,7 +183,7 @@ class Runtime:
     async def new_ledger(self, session_id: str) -> Ledger:
         """The ledger of a session that nobody knows yet."""
         storage = await self.storage()
-        if session_id in self._ledgers:
+        if session_id in self._ledgers or session_id in self._opening:
             return await self.ledger(session_id)
         ledger = self._ledgers[session_id] = Ledger(storage, session_id, clock=self.clock)
         return ledger
@@ -261,6 +261,10 @@ class Runtime:
         self._brought.setdefault(session_id, []).append(brought)
         self.look_at(session_id)
 
+    def is_at_work_on(self, session_id: str) -> bool:
+        """Whether the session is run here, or about to be: what is brought now would wait for the end."""
+        return session_id in self.loops or self._driver.is_running(TENANT, session_id)
+
     def serve(self) -> None:
         """Run what is woken, and what is found in the store with nobody to run it."""
         if self._serving is None and not self.is_closing:
@@ -280,7 +284,8 @@ class Runtime:
         """Go on with a session until there is nothing to do, or a person has to act."""
         if take_over:
             await self._decided(session_id)
-        brought = self._brought.pop(session_id, [])
+        # Whoever takes over may be broken off; what was brought is the driver's to write.
+        brought = [] if take_over else self._brought.pop(session_id, [])
         with telling(brought, self._ledgers.get(session_id)):
             ledger = await self.ledger(session_id, refresh=False)
             if session_id in self.loops:

@@ -1,0 +1,245 @@
+"""`session.run` beside others who write to the session, take it over or read it: nothing is lost or mixed up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import pytest
+from session_stage import StagedStorage, answered, ledger_of, make_row, write
+
+from gnomon import Agent, tool
+from gnomon.errors import Conflict, Unavailable
+from gnomon.providers.scripted import ScriptedProvider, calls, says
+from gnomon.storage.memory import MemoryStorage
+from gnomon.types.events import (
+    CancelRequested,
+    Claimed,
+    LedgerEntry,
+    MessageReceived,
+    ModelStarted,
+    QuestionAsked,
+    Released,
+    TurnCancelled,
+    TurnStarted,
+)
+from gnomon.types.messages import Message, ToolCall
+from gnomon.types.records import SessionRecord
+
+
+def echo() -> ScriptedProvider:
+    """A model that says what it was told last."""
+    return ScriptedProvider(lambda request: says(request.messages[-1].text))
+
+
+def texts(entries: list[LedgerEntry]) -> list[str]:
+    return [entry.message.text for entry in entries if isinstance(entry, MessageReceived)]
+
+
+async def nothing() -> None:
+    pass
+
+
+async def test_nobody_is_told_that_a_message_stays_in_its_place_before_it_stands() -> None:
+    """Known here as resting; in truth it waits for a person, and the store goes away just then."""
+    store = StagedStorage()
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        await write(
+            store,
+            MessageReceived("u9", Message.user("theirs")),
+            Claimed("gone", 2),
+            TurnStarted("t9", "agent", "m", agent_hash=agent._definition.hash, inputs=("u9",)),
+            ModelStarted("t9", "m9", (2, 1)),
+            answered(ToolCall(id="c1", name="ask", arguments="{}"), message_id="m9", turn_id="t9"),
+            QuestionAsked("t9", "c1", "which?"),
+            Released("gone", 2),
+            after=len(await ledger_of(store)),
+        )
+        appends = 0
+
+        async def away() -> None:
+            nonlocal appends
+            appends += 1
+            if appends > 1:
+                await asyncio.sleep(0.02)
+                raise Unavailable("the store went away")
+
+        store.before_append = away
+        async with asyncio.timeout(5):
+            with pytest.raises(Unavailable):
+                await session.run("lost")
+        store.before_append = nothing
+        assert "lost" not in texts(await ledger_of(store))
+
+
+async def test_a_message_brought_along_comes_after_those_that_wait_and_is_not_cancelled_for_them() -> None:
+    store = StagedStorage()
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        theirs = MessageReceived("u9", Message.user("theirs"))
+        end = len(await ledger_of(store))
+        await write(store, theirs, CancelRequested("now", "not wanted"), after=end)
+        async with asyncio.timeout(5):
+            turn = await session.run("mine")
+        assert (turn.stop, turn.text) == ("end_turn", "mine")
+        entries = (await ledger_of(store))[end:]
+        assert next(entry for entry in entries if isinstance(entry, TurnStarted)).inputs == ("u9",)
+        assert sum(isinstance(entry, TurnCancelled) for entry in entries) == 1
+
+
+async def test_a_message_is_written_though_whoever_takes_the_session_over_is_broken_off() -> None:
+    store, gate = StagedStorage(), asyncio.Event()
+
+    async def hold() -> None:
+        await gate.wait()
+
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        store.before_append = hold
+        asking = asyncio.ensure_future(session.run("mine"))
+        taking_over = asyncio.ensure_future(session.resume(take_over=True))
+        await asyncio.sleep(0.05)
+        taking_over.cancel()
+        await asyncio.sleep(0.02)
+        store.before_append = nothing
+        gate.set()
+        assert (await asyncio.wait_for(asking, 5)).text == "mine"
+        with suppress(asyncio.CancelledError):
+            await taking_over
+        assert texts(await ledger_of(store)) == ["first", "mine"]
+
+
+async def test_a_runner_that_is_broken_off_from_within_leaves_nobody_waiting() -> None:
+    class Cutting(StagedStorage):
+        cuts = False
+
+        async def append_events(self, events, *, checkpoint=None) -> None:
+            if self.cuts:
+                self.cuts = False
+                raise asyncio.CancelledError
+            await super().append_events(events, checkpoint=checkpoint)
+
+    store = Cutting()
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        store.cuts = True
+        async with asyncio.timeout(5):
+            with pytest.raises(RuntimeError, match="stopped before"):
+                await session.run("mine")
+
+
+async def test_a_message_that_comes_a_moment_late_steers_the_turn_that_was_quicker() -> None:
+    store, gate = StagedStorage(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    def model(request):
+        return calls("wait") if request.messages[-1].text == "one" else says(request.messages[-1].text)
+
+    async def slowly() -> None:
+        await asyncio.sleep(0.01)
+
+    async with Agent(ScriptedProvider(model), tools=[wait], storage=store) as agent:
+        session = agent.session("s")
+        await session.run("zero")
+        async with asyncio.timeout(5):
+            while (await store.get_session("s")).runnable:  # noqa: ASYNC110 - a row is written a moment later
+                await asyncio.sleep(0.02)
+        store.before_update = slowly
+        one = asyncio.ensure_future(session.run("one"))
+        two = asyncio.ensure_future(session.run("two", when_busy="steer"))
+        async with asyncio.timeout(5):
+            while "two" not in texts(await ledger_of(store)):  # noqa: ASYNC110 - a store cannot tell
+                await asyncio.sleep(0.02)
+        gate.set()
+        assert [(await one).id, (await one).text] == [(await two).id, "two"]
+
+
+async def test_a_fork_has_its_row_already(caplog) -> None:
+    async with Agent(echo(), storage=StagedStorage()) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        fork = await session.fork()
+        with caplog.at_level(logging.WARNING):
+            assert (await fork.run("more")).text == "more"
+        assert not caplog.records
+
+
+async def test_a_new_session_that_is_being_read_by_its_id_has_one_ledger() -> None:
+    class Slow(MemoryStorage):
+        async def list_events(self, *given, **more):
+            await asyncio.sleep(0.05)
+            return await super().list_events(*given, **more)
+
+    async with Agent(echo(), storage=Slow()) as agent:
+        one = agent.session()
+        two = agent.session(one.id)
+        await asyncio.gather(two.run("by its id"), one.run("by hand"))
+        assert one._ledger is two._ledger
+
+
+async def test_a_session_that_was_closed_meanwhile_gets_no_message() -> None:
+    class Shut(StagedStorage):
+        async def shut(self) -> None:
+            row = await self.get_session("s")
+            assert row is not None
+            closed = {name: getattr(row, name) for name in row.__struct_fields__} | {"status": "closed"}
+            await self.update_session(SessionRecord(**closed))
+
+    store = Shut()
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.run("first")
+        async with asyncio.timeout(5):
+            while (await store.get_session("s")).runnable:  # noqa: ASYNC110 - a row is written a moment later
+                await asyncio.sleep(0.02)
+        await store.shut()
+        with pytest.raises(Conflict, match="closed"):
+            await session.run("late")
+        row = await store.get_session("s")
+        assert row is not None
+        assert (row.status, row.wake_at) == ("closed", None)
+
+
+async def test_a_reader_that_leaves_does_not_end_the_turn_that_comes_after_its_own() -> None:
+    """Its own ends while it leaves, and the next begins at once."""
+    store, gate = StagedStorage(), asyncio.Event()
+
+    def model(request):
+        return says(request.messages[-1].text)
+
+    async with Agent(ScriptedProvider(model), storage=store) as agent:
+        session = agent.session("s")
+        await make_row(store)
+        own, other = MessageReceived("u1", Message.user("own")), MessageReceived("u2", Message.user("other"))
+        started = TurnStarted("t1", "agent", "m", agent_hash=agent._definition.hash, inputs=("u1",))
+        await write(store, own, Claimed("else", 1), started, ModelStarted("t1", "m1", (1, 1)), other)
+        read = session._opened
+        looks = 0
+
+        async def and_then_it_ends(**given):
+            nonlocal looks
+            ledger = await read(**given)
+            looks += 1
+            if looks == 1:
+                after = TurnStarted("t2", "agent", "m", agent_hash=started.agent_hash, inputs=("u2",))
+                ended = TurnCancelled("t1", "ended by itself")
+                await write(store, ended, after, ModelStarted("t2", "m2", (1, 1)), after=5)
+            return ledger
+
+        session._opened = and_then_it_ends  # type: ignore[method-assign]
+        async with asyncio.timeout(5):
+            await session._leaving("t1")
+        gate.set()
+        entries = await ledger_of(store)
+        assert not [entry for entry in entries if isinstance(entry, CancelRequested)]
