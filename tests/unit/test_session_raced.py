@@ -1,4 +1,4 @@
-"""`session.run` beside others who write to the session, take it over or read it: nothing is lost or mixed up."""
+"""`session.run` beside others who write to the session, take it over or read it: nothing is lost or mixed."""
 
 from __future__ import annotations
 
