@@ -200,3 +200,18 @@ def test_whatever_the_log_is_like_it_comes_to_the_same(entries: list[LedgerEntry
     whole, (fold, _) = log.whole(), log.skimmed()
     assert list(fold.messages) == list(whole.messages)
     assert (fold.seq, fold.waiting) == (whole.seq, whole.waiting)
+
+
+def test_a_cancel_among_calls_of_a_turn_that_has_ended_is_not_for_the_one_that_is_open() -> None:
+    asked = CancelRequested("after_step", "enough")
+    cancelled = turn("a", said("so", call("x"), call("y")), result("x"), asked, result("y"))
+    cancelled[-2] = TurnCancelled("t", "enough", Usage(input_tokens=1), 0.5)
+    log = Log(*cancelled, *turn("b"), *turn("c")[:-2])
+    check_same(log)
+    assert log.skimmed()[0].cancel is None
+
+
+def test_what_the_engine_asked_of_a_turn_that_was_cut_off_waits_for_no_other() -> None:
+    log = Log(*turn("a", said("so"), received("fix_1")), *turn("b"), *turn("c"))
+    check_same(log)
+    assert not log.skimmed()[0].waiting

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 
 import pytest
-from session_stage import StagedStorage, answered, ledger_of, make_row, write
+from session_stage import StagedStorage, answered, ledger_of, make_row, opening, write
 
 from gnomon import Agent, tool
 from gnomon.errors import Conflict, Unavailable
@@ -243,3 +243,34 @@ async def test_a_reader_that_leaves_does_not_end_the_turn_that_comes_after_its_o
         gate.set()
         entries = await ledger_of(store)
         assert not [entry for entry in entries if isinstance(entry, CancelRequested)]
+
+
+async def test_a_runner_is_not_held_up_for_ever_by_the_cancel_of_a_turn_that_others_have_ended() -> None:
+    """It hears of the cancel while it claims the session, and then of the turn that came after."""
+    store = StagedStorage()
+    async with Agent(echo(), storage=store) as agent:
+        await make_row(store)
+        await write(store, *opening(agent))
+        given = agent._definition.hash
+        theirs: list[list[LedgerEntry]] = [
+            [CancelRequested("now", "not wanted")],
+            [
+                TurnCancelled("t1", "not wanted"),
+                MessageReceived("u2", Message.user("next")),
+                TurnStarted("t2", "agent", "m", agent_hash=given, inputs=("u2",)),
+                ModelStarted("t2", "m2", (1, 1)),
+            ],
+        ]
+
+        async def others_are_first() -> None:
+            await asyncio.sleep(0)
+            if theirs:
+                await write(store, *theirs.pop(0), after=len(await ledger_of(store)))
+
+        store.before_append = others_are_first
+        async with asyncio.timeout(5):
+            session = agent.session("s")
+            await session.resume()
+            assert (await session.turn_result()).text == "next"
+        asked = [entry for entry in await ledger_of(store) if isinstance(entry, ModelStarted)]
+        assert len(asked) <= 4

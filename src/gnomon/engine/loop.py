@@ -217,6 +217,7 @@ class Loop:
                 self._check_epoch()
             seen = journal.fold.seq
             self.planner.is_calling = self._made_calls is not None and self._made_calls.is_under_way
+            self.interrupt.is_set = False  # the planner knows by now what that was for
             step = self.planner.next(journal.fold, self._state, self._facts)
             if self.planner.is_calling and step.action != "call":
                 await self._stop_calls()  # what has ended by now counts
