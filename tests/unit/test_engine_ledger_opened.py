@@ -196,3 +196,17 @@ async def test_a_store_that_cannot_tell_is_asked_on_from_where_the_reader_is() -
         await write(store, said("c"), after=2)
         seen.append((await anext(reads)).seq)
     assert seen == [1, 2, 3], "each of them once"
+
+
+async def test_a_message_from_before_the_view_that_a_turn_has_taken_since_is_shown_all_the_same() -> None:
+    store = MemoryStorage()
+    await make_row(store, status="idle", runnable=False)
+    live = await shortened(store)
+    await live.append(TurnStarted("t2", "agent", "m", inputs=("early",)), answered("two", message_id="m2"))
+    await live.append(TurnFinished("t2", "end_turn", 1))
+    await live.checkpoint()
+    for _ in range(2):
+        opened = await Ledger.open(store, "s")
+        assert list(opened.fold.messages) == list(live.fold.messages)
+        assert opened.fold.snapshot() == live.fold.snapshot()
+        await store.prune("events", utc_now() + timedelta(seconds=1))

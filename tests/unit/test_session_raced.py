@@ -1,4 +1,8 @@
+<<<<<<< ours
 """`session.run` beside others who write to the session, take it over or read it: nothing is lost or mixed."""
+=======
+"""`session.run` beside others who write to the session, take it over or read it: nothing is lost."""
+>>>>>>> theirs
 
 from __future__ import annotations
 
@@ -274,3 +278,29 @@ async def test_a_runner_is_not_held_up_for_ever_by_the_cancel_of_a_turn_that_oth
             assert (await session.turn_result()).text == "next"
         asked = [entry for entry in await ledger_of(store) if isinstance(entry, ModelStarted)]
         assert len(asked) <= 4
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+async def test_a_session_that_was_taken_over_in_an_append_that_was_broken_off_is_gone_on_with(adopts) -> None:
+    """The one it was taken from is alive: nobody else would look at it."""
+
+    class Cutting(StagedStorage):
+        is_cut = False
+
+        async def append_events(self, events, *, checkpoint=None) -> None:
+            await super().append_events(events, checkpoint=checkpoint)
+            if self.is_cut:
+                self.is_cut = False
+                raise Unavailable("the store went away")
+
+    store = Cutting()
+    async with Agent(echo(), storage=store, adopt=adopts) as agent, store.holding("alive"):
+        await make_row(store, metadata={"owner": "alive"}, status="running")
+        await write(store, *opening(agent, owner="alive"))
+        session = agent.session("s")
+        store.is_cut = True
+        with pytest.raises(Unavailable):
+            await session.resume(take_over=True)
+        async with asyncio.timeout(5):
+            while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - a store cannot tell
+                await asyncio.sleep(0.02)

@@ -71,6 +71,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_turn: int = 0
     """Where the latest turn begins, open or ended."""
     waiting: dict[str, int] = {}
+    early: tuple[int, ...] = ()
+    """Where messages stand that came before the view, and that turns within it have taken."""
     recent: dict[str, int] = {}
     usage: Usage = Usage()
     cost: float | None = 0.0
@@ -204,6 +206,7 @@ class Fold:
             turn=turn.mark() if turn is not None else None,
             last_turn=self.turn.seq if self.turn is not None else 0,
             waiting={message_id: waiting.seq for message_id, waiting in self.waiting.items()},
+            early=self._view.early(self.view_start) if self.view_start > 1 else (),
             recent=self.recent,
             usage=self.usage,
             cost=self.cost,

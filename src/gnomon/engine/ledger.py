@@ -114,8 +114,8 @@ class Ledger:
         return _snapshot(found), found.seq
 
     async def _read_waiting(self, snapshot: Snapshot) -> None:
-        """The messages that wait since before the view starts."""
-        for seq in sorted(snapshot.waiting.values()):
+        """The messages that came before the view starts, and wait or were taken since."""
+        for seq in sorted({*snapshot.waiting.values(), *snapshot.early}):
             if seq < snapshot.view_start:
                 entry = await self._entry_at(seq)
                 if isinstance(entry, MessageReceived):

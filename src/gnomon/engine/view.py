@@ -24,6 +24,10 @@ class View:
         self._messages.append(message)
         self._places.append(seq)
 
+    def early(self, view_start: int) -> tuple[int, ...]:
+        """The places of those that are shown though they stand before the start: they waited until then."""
+        return tuple(seq for seq in self._places if 0 < seq < view_start)
+
     def start(self, view_start: int, summary: Message | None) -> None:
         """Leave out what stands before that place."""
         placed = zip(self._places, self._messages, strict=True)

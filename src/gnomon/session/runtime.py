@@ -286,12 +286,17 @@ class Runtime:
             await self._decided(session_id)
         # Whoever takes over may be broken off; what was brought is the driver's to write.
         brought = [] if take_over else self._brought.pop(session_id, [])
-        with telling(brought, self._ledgers.get(session_id)):
-            ledger = await self.ledger(session_id, refresh=False)
-            if session_id in self.loops:
-                await self._receive(ledger, brought)
-            else:
-                await self._segment(ledger, brought, take_over)
+        try:
+            with telling(brought, self._ledgers.get(session_id)):
+                ledger = await self.ledger(session_id, refresh=False)
+                if session_id in self.loops:
+                    await self._receive(ledger, brought)
+                else:
+                    await self._segment(ledger, brought, take_over)
+        except BaseException:
+            if take_over:  # it may be ours by now, and then nobody else goes on with it
+                self.look_at(session_id)
+            raise
         if not self.adopts and self.asked.is_waited_for(ledger) and not self.is_closing:
             self.look_at(session_id, _AGAIN_S)
         return Suspended() if ledger.fold.open_turn is not None else Idle()
@@ -307,7 +312,7 @@ class Runtime:
         return is_ours and has_work(fold, self.agent)
 
     async def _segment(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
-        if not brought and not self._has_work(ledger):
+        if not brought and (ledger.is_unsure or not self._has_work(ledger)):
             await ledger.refresh()
         if brought or self._has_work(ledger):
             await self._run(ledger, brought, take_over)

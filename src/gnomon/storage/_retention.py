@@ -177,7 +177,18 @@ def _check_at_rest(session: SessionRecord) -> None:
         raise Conflict(f"session {session.id!r} is {session.status}", hint="cancel it first, or wait")
 
 
+class _Needed(msgspec.Struct):
+    """Of a checkpoint's state, what says which events are needed."""
+
+    view_start: int = 0
+    early: tuple[int, ...] = ()
+    """Messages that waited until a turn of the view took them."""
+
+
 def _view_start(checkpoint: Checkpoint | None) -> int:
     """The first event that the current view needs; without a checkpoint, the first there is."""
-    found = checkpoint.state.get("view_start", 0) if checkpoint is not None else 0
-    return found if isinstance(found, int) else 0
+    try:
+        needed = msgspec.convert(checkpoint.state if checkpoint is not None else {}, _Needed)
+    except msgspec.ValidationError:
+        return 0
+    return min((needed.view_start, *needed.early))
