@@ -17,6 +17,7 @@ from gnomon import Agent, tool
 from gnomon.errors import Conflict, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
+from gnomon.testing._session_audit import unsound
 from gnomon.types.events import (
     CancelRequested,
     Claimed,
@@ -304,3 +305,31 @@ async def test_a_session_that_was_taken_over_in_an_append_that_was_broken_off_is
         async with asyncio.timeout(5):
             while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - a store cannot tell
                 await asyncio.sleep(0.02)
+
+
+async def test_what_ended_one_turn_is_not_written_into_the_next_by_a_runner_that_is_stopped() -> None:
+    """The append that ends a turn and begins that of a message which waits stands, but is broken off."""
+
+    class Hanging(StagedStorage):
+        hung: asyncio.Event | None = None
+
+        async def append_events(self, events, *, checkpoint=None) -> None:
+            await super().append_events(events, checkpoint=checkpoint)
+            if self.hung is None and any(event.type == "turn_finished" for event in events):
+                self.hung = asyncio.Event()
+                await self.hung.wait()
+
+    store = Hanging()
+    async with Agent(echo(), storage=store) as agent:
+        await make_row(store)
+        await write(store, *opening(agent), MessageReceived("u2", Message.user("next")))
+        session = agent.session("s")
+        running = asyncio.ensure_future(session.resume(take_over=True))
+        async with asyncio.timeout(5):
+            while store.hung is None:  # noqa: ASYNC110 - a store cannot tell
+                await asyncio.sleep(0.01)
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            assert (await session.turn_result()).text == "next"
+        assert unsound(await ledger_of(store)) == []

@@ -262,7 +262,13 @@ class Loop:
             self._is_unsure = False
             turn = self._journal.fold.open_turn
             self._state = turn.copy() if turn is not None else None
-            self._facts = [fact for fact in self._facts if not self._journal.fold.has(fact)]
+            turn_id = turn.id if turn is not None else None
+            self._facts = [
+                fact
+                for fact in self._facts
+                # What is of a turn that has ended stands, or came too late.
+                if getattr(fact, "turn_id", turn_id) == turn_id and not self._journal.fold.has(fact)
+            ]
             for fact in self._facts:
                 if self._state is not None:
                     self._state.take(fact)
