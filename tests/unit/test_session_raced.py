@@ -1,8 +1,4 @@
-<<<<<<< ours
 """`session.run` beside others who write to the session, take it over or read it: nothing is lost or mixed."""
-=======
-"""`session.run` beside others who write to the session, take it over or read it: nothing is lost."""
->>>>>>> theirs
 
 from __future__ import annotations
 
