@@ -69,7 +69,7 @@ check: $(VENV)/.dev
 contracts: $(VENV)/.dev servers
 	@$(PYTEST) tests/contracts $(if $(K),-k "$(K)")
 
-soak: $(VENV)/.dev servers
+soak: $(VENV)/.dev $(VENV)/.local servers
 	@echo "==> running the long suites whole"
 	@GNOMON_SOAK=1 $(PYTEST)
 

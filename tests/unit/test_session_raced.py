@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 import pytest
 from session_stage import StagedStorage, answered, ledger_of, make_row, opening, write
 
-from gnomon import Agent, tool
+from gnomon import Agent, Provider, Request, tool
+from gnomon._payload import unpacked
 from gnomon.errors import Conflict, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
+from gnomon.stream import PullStream
 from gnomon.testing._session_audit import unsound
 from gnomon.types.events import (
     CancelRequested,
     Claimed,
+    Finish,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
+    ProviderEvent,
     QuestionAsked,
     Released,
     TurnCancelled,
     TurnStarted,
 )
 from gnomon.types.messages import Message, ToolCall
-from gnomon.types.records import SessionRecord
+from gnomon.types.records import LedgerEvent, SessionRecord
 
 
 def echo() -> ScriptedProvider:
@@ -329,3 +334,41 @@ async def test_what_ended_one_turn_is_not_written_into_the_next_by_a_runner_that
                 await running
             assert (await session.turn_result()).text == "next"
         assert unsound(await ledger_of(store)) == []
+
+
+class Deaf(MemoryStorage):
+    """A store that tells nobody what was written: a reader lags behind for ever."""
+
+    def watch(self, session_id: str, after_seq: int = 0) -> PullStream[LedgerEvent]:
+        return PullStream(self._silence())
+
+    async def _silence(self) -> AsyncGenerator[LedgerEvent, None]:
+        await asyncio.Event().wait()
+        yield  # type: ignore[misc]
+
+
+async def test_who_leaves_a_turn_that_has_begun_without_hearing_of_it_cancels_it() -> None:
+    store, asked = Deaf(), asyncio.Event()
+
+    class Slow(Provider):
+        name = model = "slow"
+
+        async def events(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+            asked.set()
+            await asyncio.Event().wait()
+            yield Finish(stop_reason="end_turn")
+
+    async with Agent(Slow(), storage=store) as agent:
+
+        async def read() -> None:
+            async with agent.session("s").stream("hello") as run:
+                async for _ in run:
+                    pass
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.wait_for(asked.wait(), 5)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        entries = [unpacked(event, {}) for event in (await store.list_events("s")).items]
+        assert [type(entry) for entry in entries][-2:] == [TurnCancelled, Released]

@@ -17,7 +17,7 @@ class Answered:
     """Follows a ledger until the turn that took the message has ended. `running` is the turn that is open."""
 
     def __init__(self, message_id: str, running: TurnState | None = None) -> None:
-        self._message_id = message_id
+        self.message_id = message_id
         self._received: dict[str, Message] = {}
         self._is_ours = False
         self._latest = running.copy() if running is not None else None
@@ -37,7 +37,7 @@ class Answered:
     @property
     def is_sent(self) -> bool:
         """Whether the message stands in the ledger."""
-        return self._message_id in self._received
+        return self.message_id in self._received
 
     @property
     def turn(self) -> TurnState | None:
@@ -72,4 +72,4 @@ class Answered:
     def _include(self, inputs: tuple[str, ...]) -> None:
         assert self._latest is not None
         self._latest.messages += [self._received[at] for at in inputs if at in self._received]
-        self._is_ours = self._is_ours or self._message_id in inputs
+        self._is_ours = self._is_ours or self.message_id in inputs

@@ -123,10 +123,9 @@ class Reading:
 
     async def _left(self, answered: Answered) -> None:
         """The turn is cancelled, be it by patience or not at all: a store may hang."""
-        turn = answered.turn
-        if self._leave is None or turn is None or turn.ended is not None:
+        if self._leave is None or answered.is_over:
             return
-        ending = asyncio.ensure_future(self._leave(turn.id))
+        ending = asyncio.ensure_future(self._cancelled(answered, self._leave))
         try:
             await asyncio.wait({ending}, timeout=_CANCEL_S)
         finally:
@@ -134,6 +133,15 @@ class Reading:
                 ending.cancel()
             elif not ending.cancelled():
                 ending.exception()  # what could not be written stays open, and is found by whoever comes next
+
+    async def _cancelled(self, answered: Answered, leave: Callable[[str], Awaitable[None]]) -> None:
+        """End the turn, also one that has begun without the reader having heard of it."""
+        turn = answered.turn
+        if turn is None:
+            begun = (await self._ledger()).fold.open_turn
+            turn = begun if begun is not None and answered.message_id in begun.started.inputs else None
+        if turn is not None:
+            await leave(turn.id)
 
     async def _ledger(self) -> Ledger:
         return await self._runtime.ledger(self._session_id)
