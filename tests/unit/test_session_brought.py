@@ -201,3 +201,12 @@ async def test_a_message_to_a_session_that_waits_for_a_person_stays_in_its_place
             await session.run("second")
         await session.answer("that one")
         assert (await session.turn_result()).text == "two"
+
+
+async def test_a_message_that_is_sent_to_a_new_session_is_its_row_and_an_append() -> None:
+    store = Watched()
+    async with Agent(echo(), storage=store) as agent:
+        session = agent.session("s")
+        await session.send("hello")
+        assert store.writes == ["create", "append"]
+        assert (await session.turn_result()).text == "hello"

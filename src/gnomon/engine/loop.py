@@ -45,7 +45,7 @@ _UNSHOWN = (Claimed, Released, MessageReceived)
 _GRACE_S = 5.0
 _TRIES = 1_000
 _STALE_S = 0.25
-"""A proof of ownership older than this is looked at again before the model is asked."""
+"""A proof of ownership older than this is looked at again before the model is asked or a tool called."""
 
 
 class Attendant(Protocol):
@@ -390,11 +390,15 @@ class Loop:
         told = self._agent.instructions
         if callable(told) and (self._state is None or self._told != self._state.id):
             return None
-        if self._journal.is_shared and ageing(self._clock) - self._journal.proved_at > _STALE_S:
+        if self._is_stale():
             return None
         system = self._system if callable(told) else told
         extra = self._calls.extra_tools if self._journal.fold.cut else ()
         return self._agent.request(self._journal.fold.messages, system, extra)
+
+    def _is_stale(self) -> bool:
+        """Whether another may have taken the session since it was last known to be ours."""
+        return self._journal.is_shared and ageing(self._clock) - self._journal.proved_at > _STALE_S
 
     async def _request(self) -> Request:
         """The same. Nobody is asked by a runner that may have lost the session."""
@@ -420,6 +424,8 @@ class Loop:
         try:
             if self.interrupt.is_set:
                 raise Interrupted  # it was ended while a reader had the turn
+            if self._is_stale():  # whoever has taken over since has seen to these calls
+                await self.interrupt.wait(self._journal.prove())
             async with aclosing(self._calls.run(self._state, self._batch)) as events:
                 async for event in events:
                     yield event

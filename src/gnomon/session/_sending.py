@@ -39,9 +39,8 @@ class Sending:
         self.is_new = is_new
 
     async def send(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
-        if await self._lacks_row(ledger):
-            await self._create(ledger, received.message)
-        await self._announce(ledger)
+        if not await self._lacks_row(ledger) or not await self._is_created(ledger, received.message):
+            await self._announce(ledger)
         with self.writing(ledger), self._wanting(received.message_id):
             if when_busy in ("reject", "interrupt"):
                 await self._send_by_state(ledger, received, when_busy)
@@ -102,9 +101,13 @@ class Sending:
             return True
         return (ledger.known_row or await ledger.row()) is None
 
-    async def _create(self, ledger: Ledger, message: Message) -> None:
-        with suppress(Conflict):  # somebody else was first
+    async def _is_created(self, ledger: Ledger, message: Message) -> bool:
+        """Make the row, which says that there is something to do; unless somebody else was first."""
+        try:
             await ledger.create(self._new_row(message))
+        except Conflict:
+            return False
+        return True
 
     def _new_row(self, message: Message, *, is_run_here: bool = False) -> SessionRecord:
         return self._runtime.new_row(self._id, message, is_run_here=is_run_here, metadata=self._metadata)
