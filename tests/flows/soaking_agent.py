@@ -84,10 +84,16 @@ async def settled() -> None:
         await asyncio.sleep(0.05)
 
 
+async def fill_pools(agent: Agent[str]) -> None:
+    """The threads that read are a few, and made when they are needed: all of them are there from here on."""
+    await asyncio.gather(*(agent.session(f"nobody {number}").refresh() for number in range(200)))
+
+
 async def main(url: str, warm: int, turns: int) -> None:
     agent = Agent(Forgetful(answer, verbatim=False), name="soaking", tools=[save, look], storage=url)
     for number in range(0, turns, EACH):
         if number == warm:
+            await fill_pools(agent)
             await settled()
             say(number)
         if number // EACH % 2:
