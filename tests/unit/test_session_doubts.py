@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 import msgspec
 import pytest
+from session_stage import answered, ledger_of, make_row, write
 
 from gnomon import Agent
-from gnomon._payload import unpacked
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.ledger import Ledger
@@ -22,13 +22,11 @@ from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.testing._session_audit import is_end, unsound
 from gnomon.testing._session_patience import Gate
 from gnomon.testing._session_tools import StageTool, held_tool
-from gnomon.types.codec import encode_event
 from gnomon.types.events import (
     CancelRequested,
     Claimed,
     Finish,
     LedgerEntry,
-    MessageCompleted,
     MessageReceived,
     ModelStarted,
     ProviderEvent,
@@ -46,8 +44,8 @@ from gnomon.types.events import (
     TurnStarted,
 )
 from gnomon.types.messages import Message, ToolCall, ToolResult
-from gnomon.types.records import LedgerEvent, SessionRecord, utc_now
-from gnomon.types.requests import Request, Response, Usage
+from gnomon.types.records import SessionRecord
+from gnomon.types.requests import Request
 
 
 class Hooked(MemoryStorage):
@@ -75,11 +73,6 @@ async def _done(found: object) -> None:
         await found
 
 
-async def ledger_of(store, session_id: str) -> list[LedgerEntry]:
-    page = await store.list_events(session_id, 0, 1_000)
-    return [unpacked(event, {}) for event in page.items]
-
-
 async def until(look: Callable[[], object], what: str) -> None:
     async with asyncio.timeout(10):
         while not look():  # noqa: ASYNC110 - what is waited for is in a store
@@ -87,43 +80,10 @@ async def until(look: Callable[[], object], what: str) -> None:
     assert look(), what
 
 
-async def write(store, entries: Sequence[LedgerEntry], *, after: int = 0, session_id: str = "s") -> None:
-    """What another process has written."""
-    events = [
-        LedgerEvent(
-            session_id=session_id,
-            seq=seq,
-            id=f"{session_id}-{seq}",
-            type=str(entry.__struct_config__.tag),
-            payload=encode_event(entry),
-            created_at=utc_now(),
-        )
-        for seq, entry in enumerate(entries, after + 1)
-    ]
-    await store.append_events(events)
-
-
 async def read_whole(run: Run[str]) -> None:
     async with run:
         async for _ in run:
             pass
-
-
-async def make_row(store, *, runnable: bool = True) -> None:
-    now = utc_now()
-    await store.create_session(
-        SessionRecord(id="s", agent_id="agent", created_at=now, updated_at=now, runnable=runnable)
-    )
-
-
-def answered(*content, message_id: str = "m1", turn_id: str = "t1") -> MessageCompleted:
-    called = any(isinstance(part, ToolCall) for part in content)
-    response = Response(
-        message=Message.assistant(*content),
-        stop_reason="tool_use" if called else "end_turn",
-        usage=Usage(input_tokens=3, output_tokens=2),
-    )
-    return MessageCompleted(turn_id, message_id, response)
 
 
 def opening(agent: Agent, *content, owner: str = "gone") -> list[LedgerEntry]:
@@ -191,11 +151,11 @@ async def test_a_call_that_began_while_a_runner_was_not_looking_is_not_run_again
     first, second = ToolCall("c1", "save", index=0), ToolCall("c2", "save", index=1)
     async with Agent(ScriptedProvider([]), tools=[save], storage=store) as agent:
         await make_row(store)
-        await write(store, [*opening(agent, first, second), ToolIntent("t1", "c1", "save", "k1")])
+        await write(store, *opening(agent, first, second), ToolIntent("t1", "c1", "save", "k1"))
         session = agent.session("s")
         await session.refresh()
         done = ToolFinished("t1", ToolResult.of(first, "ok"))
-        await write(store, [Claimed("gone too", 2), done, ToolIntent("t1", "c2", "save", "k2")], after=6)
+        await write(store, Claimed("gone too", 2), done, ToolIntent("t1", "c2", "save", "k2"), after=6)
         await agent._live().run_segment("default", "s")
         assert save.runs == 0
         asked = (await session.refresh()).questions
@@ -223,7 +183,7 @@ async def test_a_call_is_not_taken_for_one_of_the_same_id_that_was_lost() -> Non
     async with Agent(SameNames(), tools=[save], storage=store) as agent:
         await make_row(store)
         lost = ToolCall("call_0", "save", index=0)
-        await write(store, [*opening(agent, lost), ToolIntent("t1", "call_0", "save", "k1")])
+        await write(store, *opening(agent, lost), ToolIntent("t1", "call_0", "save", "k1"))
         turn = await agent.session("s").turn_result()
         assert turn.text == "Done."
         results = [entry for entry in await ledger_of(store, "s") if isinstance(entry, ToolFinished)]
@@ -364,12 +324,10 @@ async def test_two_that_take_over_in_one_process_make_one_run() -> None:
         hash = agent._definition.hash
         await write(
             store,
-            [
-                MessageReceived("u1", Message.user("go")),
-                Claimed("gone", 1),
-                TurnStarted("t1", "agent", "m", hash, inputs=("u1",)),
-                ModelStarted("t1", "m1", (1, 1)),
-            ],
+            MessageReceived("u1", Message.user("go")),
+            Claimed("gone", 1),
+            TurnStarted("t1", "agent", "m", hash, inputs=("u1",)),
+            ModelStarted("t1", "m1", (1, 1)),
         )
         both = (agent.session("s").resume(take_over=True) for _ in range(2))
         failed = await asyncio.gather(*both, return_exceptions=True)
@@ -385,7 +343,7 @@ async def test_a_runner_that_broke_off_after_its_claim_lets_go_of_a_session_with
         await make_row(store)
         runtime = agent._live()
         await runtime.hold()
-        await write(store, [Claimed(runtime.owner, 1)])
+        await write(store, Claimed(runtime.owner, 1))
         await runtime.run_segment("default", "s")
         assert isinstance((await ledger_of(store, "s"))[-1], Released)
 
@@ -397,15 +355,13 @@ async def test_a_turn_that_is_paused_goes_on_under_the_definition_that_it_began_
         hash = agent._definition.hash
         await write(
             store,
-            [
-                MessageReceived("u1", Message.user("go")),
-                Claimed("gone", 1),
-                TurnStarted("t1", "agent", "m", hash, inputs=("u1",)),
-                ModelStarted("t1", "m1", (1, 1)),
-                Claimed("changed", 2),
-                TurnPaused("t1", hash, "it was changed"),
-                Released("changed", 2),
-            ],
+            MessageReceived("u1", Message.user("go")),
+            Claimed("gone", 1),
+            TurnStarted("t1", "agent", "m", hash, inputs=("u1",)),
+            ModelStarted("t1", "m1", (1, 1)),
+            Claimed("changed", 2),
+            TurnPaused("t1", hash, "it was changed"),
+            Released("changed", 2),
         )
         assert (await agent.session("s").turn_result()).text == "Done."
 
@@ -584,19 +540,17 @@ async def test_a_turn_that_ends_while_it_is_being_resumed_is_not_resumed() -> No
         await make_row(store, runnable=False)
         await write(
             store,
-            [
-                MessageReceived("u1", Message.user("go")),
-                Claimed("gone", 1),
-                TurnStarted("t1", "agent", "m", "another", inputs=("u1",)),
-                TurnPaused("t1", "another", "it was changed"),
-                Released("gone", 1),
-            ],
+            MessageReceived("u1", Message.user("go")),
+            Claimed("gone", 1),
+            TurnStarted("t1", "agent", "m", "another", inputs=("u1",)),
+            TurnPaused("t1", "another", "it was changed"),
+            Released("gone", 1),
         )
 
         async def end() -> None:
             store.after_update = lambda: None
             ended = [Claimed("other", 2), TurnCancelled("t1"), Released("other", 2)]
-            await write(store, ended, after=5)
+            await write(store, *ended, after=5)
             await session.refresh()
 
         session = agent.session("s")

@@ -8,10 +8,19 @@ from typing import Protocol, cast
 
 from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.fold import Fold
+from gnomon.errors import Conflict
 from gnomon.types.events import LedgerEntry, ToolFinished
 from gnomon.types.messages import Message
 
-__all__ = ["Journal", "Scratch"]
+__all__ = ["TRIES", "Journal", "Scratch", "crowded"]
+
+TRIES = 1_000
+"""How often a write that others were quicker than is tried at the new end."""
+
+
+def crowded(session_id: str) -> Conflict:
+    """After so many tries."""
+    return Conflict(f"session {session_id!r} is written by too many at once")
 
 
 class Journal(Protocol):

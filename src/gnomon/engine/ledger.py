@@ -27,6 +27,7 @@ from gnomon.contracts.storage import (
 from gnomon.engine.clock import Clock, SystemClock, ageing
 from gnomon.engine.fold import VERSION, Fold, Snapshot
 from gnomon.engine.ids import new_id
+from gnomon.engine.journal import TRIES, crowded
 from gnomon.errors import Conflict, InvalidInput, NotFound, Superseded
 from gnomon.stream import PullStream
 from gnomon.types.codec import encode_event
@@ -44,7 +45,6 @@ from gnomon.types.records import Checkpoint, LedgerEvent, SessionRecord, Session
 __all__ = ["Ledger", "Read"]
 
 _POLL_S = 0.25
-_TRIES = 1_000
 _SAVE_EVERY = 50
 _COPIED = 200
 _PAGE = 1_000
@@ -222,13 +222,13 @@ class Ledger:
 
     async def _added(self, entries: Sequence[LedgerEntry], *, as_runner: bool) -> int:
         async with self._writing:
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 if as_runner:
                     self._check_claim()
                 new = [entry for entry in _without_twins(entries) if not self._has(entry)]
                 if not new or await self._append(new):
                     return self.fold.seq
-        raise Conflict(f"session {self.session_id!r} is written by too many at once")
+        raise crowded(self.session_id)
 
     async def try_append(self, entries: Sequence[LedgerEntry], after: int) -> bool:
         """Add the entries as one, after that place. `False`: others were first, and are in the fold.
@@ -335,13 +335,13 @@ class Ledger:
         """
         async with self._writing:
             await self._read_new()
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 await self.check_free(owner, take_over=take_over)
                 claim = Claimed(owner, self.fold.epoch + 1)
                 if await self._append([claim]):
                     self._claim = claim
                     return claim.epoch
-        raise Conflict(f"session {self.session_id!r} is written by too many at once")
+        raise crowded(self.session_id)
 
     async def release(self) -> None:
         """Let go of the session; nothing happens when it is not ours any more."""
@@ -472,7 +472,7 @@ class Ledger:
 
     async def _changed_row(self, change: Callable[[SessionRecord], SessionRecord | None]) -> SessionRecord:
         """The row as it was changed, or as it is where there is nothing to change."""
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             row = self._row or await self.row()
             if row is None:
                 raise NotFound(f"there is no session {self.session_id!r}")

@@ -20,12 +20,12 @@ from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
 from gnomon.engine.instructions import instructions_for
 from gnomon.engine.interrupt import Interrupt, Interrupted
-from gnomon.engine.journal import Journal
+from gnomon.engine.journal import TRIES, Journal, crowded
 from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import Conflict, ProviderError, StorageError, Superseded
+from gnomon.errors import ProviderError, StorageError, Superseded
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
@@ -43,7 +43,6 @@ __all__ = ["Attendant", "Loop"]
 
 _UNSHOWN = (Claimed, Released, MessageReceived)
 _GRACE_S = 5.0
-_TRIES = 1_000
 _STALE_S = 0.25
 """A proof of ownership older than this is looked at again before the model is asked or a tool called."""
 
@@ -211,7 +210,7 @@ class Loop:
     async def _commit(self) -> tuple[Step, Sequence[LedgerEntry]]:
         """Decide what comes next and write it down, with the facts that led there."""
         journal, was_second = self._journal, False
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             claim = await self._claimed() if self._epoch is None else None
             if claim is None and journal.is_shared:
                 self._check_epoch()
@@ -234,7 +233,7 @@ class Loop:
             was_second = True
             self._look_again()
         else:
-            raise Conflict(f"session {journal.session_id!r} is written by too many at once")
+            raise crowded(journal.session_id)
         self._take(entries)
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
@@ -315,7 +314,6 @@ class Loop:
     def _begin(self, started: TurnStarted) -> None:
         if self._journal.is_shared:
             self._state = TurnState(started)
-        self.interrupt.is_set = False
         self.planner.began()
 
     def _visible(self, entries: list[LedgerEntry]) -> list[LedgerEntry]:

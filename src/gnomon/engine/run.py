@@ -7,7 +7,6 @@ from typing import Generic, cast
 
 from gnomon.engine._partial import PartialJSON
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
-from gnomon.engine.clock import Clock
 from gnomon.engine.turn import Ended, TurnState
 from gnomon.errors import ConfigError, InvalidOutput, TurnUnfinished
 from gnomon.stream import PullStream
@@ -43,14 +42,12 @@ class Run(PullStream[RunEvent], Generic[Out]):
         turn_id: str,
         session_id: str,
         answer: Answer | None = None,
-        clock: Clock | None = None,
     ) -> None:
         super().__init__(events)
         self._id = turn_id
         self.session_id = session_id
         self._state = state
         self._answer = answer
-        self._clock = clock
         self._turn: Turn[Out] | None = None
 
     @property

@@ -12,6 +12,7 @@ full, it becomes the old one and the old one goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from operator import is_
 from typing import NamedTuple, TypeAlias
 
@@ -50,7 +51,7 @@ class Runs:
         self._old: dict[_Key, Run] = {}
         self._bytes = 0
         self._rules: list[tuple[int, object]] = []
-        self._next_rule = 0
+        self._numbers = count(1)
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -96,9 +97,9 @@ class Runs:
         for number, known in self._rules:
             if known == rules:
                 return number
-        self._next_rule += 1
-        self._rules = [(self._next_rule, rules), *self._rules[: _RULES - 1]]
-        return self._next_rule
+        number = next(self._numbers)  # in one step: two threads must not give one number to two rules
+        self._rules = [(number, rules), *self._rules[: _RULES - 1]]
+        return number
 
 
 _ONCE = Run((), None)

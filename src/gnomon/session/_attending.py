@@ -38,7 +38,6 @@ class Attending:
         self._runtime = runtime
         self._ledger = ledger
         self._row = row
-        self._is_begun = False
         self._creating: asyncio.Task[None] | None = None
         self._is_driven = is_driven
         self.loop: Loop | None = None
@@ -55,9 +54,8 @@ class Attending:
 
     async def claiming(self, append: Awaitable[bool]) -> bool:
         """A new session gets its row in the same breath: two writes at once are one sync of the disk."""
-        if self._row is None or self._is_begun:
+        if self._row is None or self._creating is not None:
             return await append
-        self._is_begun = True
         self._creating = asyncio.ensure_future(self._create(self._row))
         # A reader that leaves now breaks off the append, but not the row: what stands is to be found.
         appended = await asyncio.ensure_future(append)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from gnomon.contracts.session import WhenBusy
 from gnomon.engine.fold import Fold
+from gnomon.engine.journal import TRIES, crowded
 from gnomon.engine.ledger import Ledger
 from gnomon.errors import Conflict, NotFound
 from gnomon.session._brought import Brought
@@ -16,9 +17,7 @@ from gnomon.types.events import CancelRequested, LedgerEntry, MessageReceived
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
-__all__ = ["TRIES", "Sending"]
-
-TRIES = 1_000
+__all__ = ["Sending"]
 
 _DOUBT_S = 2.0
 """After how long a session is looked at when a write was broken off, which may still be under way."""
@@ -90,10 +89,7 @@ class Sending:
                 entries.insert(0, CancelRequested("now", "interrupted by a message"))
             if await ledger.try_receive(entries, fold.seq):
                 return
-        raise self.crowded()
-
-    def crowded(self) -> Conflict:
-        return Conflict(f"session {self._id!r} is written by too many at once")
+        raise crowded(self._id)
 
     async def _lacks_row(self, ledger: Ledger) -> bool:
         if self.is_new:

@@ -11,6 +11,7 @@ from typing import Generic, Self, cast
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.engine.fold import Fold
 from gnomon.engine.given import one_of
+from gnomon.engine.journal import TRIES, crowded
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work, is_held_back
 from gnomon.engine.run import Run, check_not_waiting, turn_of
@@ -21,7 +22,7 @@ from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
 from gnomon.session._reading import Reading
-from gnomon.session._sending import TRIES, Sending
+from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.types.events import CancelRequested, QuestionAnswered, TurnResumed
 from gnomon.types.messages import Content
@@ -262,7 +263,7 @@ class LocalSession(Generic[Out]):
                 if await ledger.try_receive((answer,), ledger.fold.seq):
                     break
         else:
-            raise self._sending.crowded()
+            raise crowded(self._id)
         await self._sending.wake(ledger)
 
     def _asked(self, fold: Fold, call_id: str | None) -> str:
@@ -291,7 +292,7 @@ class LocalSession(Generic[Out]):
             if await ledger.try_receive((resumed,), ledger.fold.seq):
                 break
         else:
-            raise self._sending.crowded()
+            raise crowded(self._id)
         if take_over:
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
         elif has_work(ledger.fold, self._runtime.agent):
