@@ -704,6 +704,12 @@ def test_a_model_that_is_none_is_a_type_error_that_says_what_one_is(model: Any) 
         Agent(model)
 
 
+@pytest.mark.parametrize("settings", [5, "fast", ["delay_s"]])
+def test_settings_that_are_no_mapping_are_a_type_error_that_says_so(settings: Any) -> None:
+    with pytest.raises(TypeError, match=r"settings are a mapping by name, not \w+"):
+        Agent("demo", settings=settings)
+
+
 @pytest.mark.parametrize("prompt", [None, 5, b"bytes", {"role": "user"}, [1], [b"x"], [None], object()])
 def test_a_prompt_that_is_none_is_a_type_error(prompt: Any) -> None:
     with pytest.raises(TypeError, match=r"(prompt|content) is text.*not \w+"):
