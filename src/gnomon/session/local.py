@@ -99,7 +99,7 @@ class LocalSession(Generic[Out]):
         return received.message_id
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
-        """Send, and wait for what the turn that answers it comes to.
+        """Send, and wait for what the turn that answers it comes to. Of one that failed it has the `error`.
 
         `TurnUnfinished` when that turn, or one before it, waits for a person.
         What was sent stays in its place.
