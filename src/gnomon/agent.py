@@ -312,7 +312,13 @@ class Agent(Generic[Out]):
 
     def _live(self) -> Runtime:
         """What runs sessions here; anew for an event loop that is another than the last."""
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                f"a session of the agent {self.name!r} needs a running event loop: "
+                "ask for it inside an async function, or use gnomon.sync"
+            ) from None
         last = self._runtime
         if last is not None and last.event_loop is loop:
             return last
