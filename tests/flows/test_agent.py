@@ -705,7 +705,7 @@ def test_a_model_that_is_none_is_a_type_error_that_says_what_one_is(model: Any) 
 
 
 def test_a_session_where_no_event_loop_runs_is_refused_with_what_to_do() -> None:
-    with pytest.raises(RuntimeError, match="inside an async function, or use gnomon.sync"):
+    with pytest.raises(RuntimeError, match=r"inside an async function, or use gnomon\.sync"):
         Agent("demo").session("ada")
 
 
