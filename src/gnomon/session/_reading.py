@@ -144,7 +144,7 @@ class Reading:
             turn = begun if begun is not None and answered.message_id in begun.started.inputs else None
         if turn is not None:
             await leave(turn.id)
-            latest = (await self._ledger()).fold.turn
+            latest = (await self._runtime.ledger(self._session_id, refresh=False)).fold.turn
             self._ended = latest if latest is not None and latest.id == turn.id and latest.ended else None
 
     async def _ledger(self) -> Ledger:
