@@ -202,22 +202,26 @@ class Agent(Generic[Out]):
                 f"{path}: agent {spec.name!r} has an output_schema, which is not used from a file yet",
                 hint="give Agent(output=…) a type in code, and leave it out of the file",
             )
-        return Agent(
-            spec.model,
-            name=spec.name,
-            instructions=spec.instructions,
-            tools=(*spec.tools, *tools),
-            storage=storage if storage is not None else spec.storage,
-            permissions=spec.permissions or "bypass",
-            budget=msgspec.convert(spec.budget, Budget) if spec.budget else None,
-            on_change=spec.on_change or "continue",
-            temperature=spec.temperature,
-            max_tokens=spec.max_tokens,
-            thinking=spec.thinking,
-            settings=spec.settings or None,
-            deps=deps,
-            clock=clock,
-        )
+        try:
+            return Agent(
+                spec.model,
+                name=spec.name,
+                instructions=spec.instructions,
+                tools=(*spec.tools, *tools),
+                storage=storage if storage is not None else spec.storage,
+                permissions=spec.permissions or "bypass",
+                budget=msgspec.convert(spec.budget, Budget) if spec.budget else None,
+                on_change=spec.on_change or "continue",
+                temperature=spec.temperature,
+                max_tokens=spec.max_tokens,
+                thinking=spec.thinking,
+                settings=spec.settings or None,
+                deps=deps,
+                clock=clock,
+            )
+        except ConfigError as error:
+            error.message = f"agent {spec.name!r} of {path}: {error.message}"
+            raise
 
     @property
     def name(self) -> str:
@@ -308,7 +312,13 @@ class Agent(Generic[Out]):
 
     def _live(self) -> Runtime:
         """What runs sessions here; anew for an event loop that is another than the last."""
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                f"a session of the agent {self.name!r} needs a running event loop: "
+                "ask for it inside an async function, or use gnomon.sync"
+            ) from None
         last = self._runtime
         if last is not None and last.event_loop is loop:
             return last
@@ -399,9 +409,11 @@ def _made_counter(name: str) -> TokenCounter:
     return made
 
 
-def _provider(model: object, settings: Mapping[str, object] | None) -> Provider:
+def _provider(model: object, settings: object) -> Provider:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(f"settings are a mapping by name, not {type(settings).__name__}")
     if isinstance(model, str):
-        return registry.provider(model, settings)
+        return registry.provider(model, cast("Mapping[str, object] | None", settings))
     if isinstance(model, Provider):
         if settings:
             raise ConfigError("settings are for a model given by name; this provider is made already")

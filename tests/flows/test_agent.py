@@ -704,6 +704,17 @@ def test_a_model_that_is_none_is_a_type_error_that_says_what_one_is(model: Any) 
         Agent(model)
 
 
+def test_a_session_where_no_event_loop_runs_is_refused_with_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match=r"inside an async function, or use gnomon\.sync"):
+        Agent("demo").session("ada")
+
+
+@pytest.mark.parametrize("settings", [5, "fast", ["delay_s"]])
+def test_settings_that_are_no_mapping_are_a_type_error_that_says_so(settings: Any) -> None:
+    with pytest.raises(TypeError, match=r"settings are a mapping by name, not \w+"):
+        Agent("demo", settings=settings)
+
+
 @pytest.mark.parametrize("prompt", [None, 5, b"bytes", {"role": "user"}, [1], [b"x"], [None], object()])
 def test_a_prompt_that_is_none_is_a_type_error(prompt: Any) -> None:
     with pytest.raises(TypeError, match=r"(prompt|content) is text.*not \w+"):

@@ -100,3 +100,29 @@ async def test_a_close_that_was_cut_short_is_finished_by_the_next() -> None:
             await one.close()
     await one.close()
     assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.parametrize("storage", [None, "memory://"])
+@pytest.mark.parametrize("in_session", [True, False])
+async def test_a_turn_that_was_cancelled_because_its_reader_left_is_there_as_such(
+    storage: str | None, in_session: bool
+) -> None:
+    async with Agent("demo:slow", storage=storage) as one:
+        stream = one.session("s").stream if in_session else one.stream
+        async with stream("hello") as run:
+            async for event in run:
+                if isinstance(event, TextDelta):
+                    break
+        assert run.turn.stop == "cancelled"
+        assert run.turn.messages[0].text == "hello"
+
+
+async def test_a_turn_that_goes_on_without_its_reader_is_not_said_to_be_over() -> None:
+    async with Agent("demo:slow", storage="memory://") as one:
+        async with one.session("s").stream("hello", on_leave="detach") as run:
+            async for event in run:
+                if isinstance(event, TextDelta):
+                    break
+        with pytest.raises(RuntimeError, match="not over"):
+            _ = run.turn
+        await one.session("s").cancel()

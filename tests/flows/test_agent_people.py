@@ -8,7 +8,7 @@ import pytest
 
 from gnomon import Agent, QuestionAsked, tool
 from gnomon.contracts.session import WhenBusy
-from gnomon.errors import AskUser, TurnUnfinished
+from gnomon.errors import AskUser, NotFound, TurnUnfinished
 from gnomon.providers.scripted import Line, ScriptedProvider, calls, says
 from gnomon.types.requests import Request
 
@@ -71,9 +71,10 @@ async def test_a_message_behind_a_turn_that_waits_for_a_person_is_not_waited_for
 ) -> None:
     async with agent("memory://") as one, asyncio.timeout(10):
         session = one.session("s")
-        with pytest.raises(TurnUnfinished):
+        with pytest.raises(TurnUnfinished) as first:
             await session.run("Tea.")
-        with pytest.raises(TurnUnfinished, match="Really tea"):
+        assert "do not send it again" not in str(first.value)
+        with pytest.raises(TurnUnfinished, match=r"Really tea.*kept behind it, so do not send it again"):
             await session.run("Milk.", when_busy=when_busy)
         await session.answer("Yes.")
         last = await session.turn_result()
@@ -86,3 +87,31 @@ async def test_a_message_that_interrupts_a_turn_that_waits_is_answered() -> None
         with pytest.raises(TurnUnfinished):
             await session.run("Tea.")
         assert (await session.run("Milk.", when_busy="interrupt")).text == "After Milk.."
+
+
+async def test_an_answer_that_finds_no_question_says_why_and_names_no_call_that_was_not_named() -> None:
+    provider = ScriptedProvider([calls("order", what="tea"), says("Done.")])
+    async with Agent(provider, tools=[order], storage="memory://") as one:
+        session = one.session("s")
+        with pytest.raises(NotFound, match=r"^session 's' has no open question \(nothing waits"):
+            await session.answer("Yes.")
+        with pytest.raises(TurnUnfinished):
+            await session.run("Tea.")
+        with pytest.raises(NotFound, match="no open question of call 'c9'"):
+            await session.answer("Yes.", call_id="c9")
+
+
+async def test_an_answer_to_one_of_several_questions_says_to_which() -> None:
+    provider = ScriptedProvider([calls("order", what="tea").calling("order", what="milk"), says("Done.")])
+    side_by_side = tool(order, read_only=True)
+    async with Agent(provider, tools=[side_by_side], storage="memory://") as one:
+        session = one.session("s")
+        with pytest.raises(TurnUnfinished):
+            await session.run("Both.")
+        asked = (await session.refresh()).questions
+        with pytest.raises(NotFound, match=r"has 2 open questions, and which .* \(waiting: ") as caught:
+            await session.answer("Yes.")
+        assert all(question.call_id in str(caught.value.hint) for question in asked)
+        for question in asked:
+            await session.answer("Yes.", call_id=question.call_id)
+        assert (await session.turn_result()).text == "Done."

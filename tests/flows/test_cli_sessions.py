@@ -292,6 +292,12 @@ def test_the_beginning_of_an_id_is_enough_and_one_that_fits_two_is_not(gnomon: G
     failed_in_one_line(gnomon("-r", "", "more"), 2, "empty")
 
 
+@pytest.mark.parametrize("command", ["events", "resume", "cancel", "fork"])
+def test_an_id_that_was_left_out_is_said_with_where_to_read_on(gnomon: Gnomon, command: str) -> None:
+    asked = f"gnomon {command}: missing argument 'ID' (see gnomon {command} --help)"
+    failed_in_one_line(gnomon(command), 2, asked)
+
+
 def test_what_does_not_go_together_is_said(gnomon: Gnomon) -> None:
     failed_in_one_line(gnomon("-c", "-r", "x", "hi"), 2, "-c and -r")
     failed_in_one_line(gnomon("-c", "--no-store", "hi"), 2, "--no-store")

@@ -74,6 +74,7 @@ assert_type(weather.read_only, bool)
 assert_type(weather.parameters, dict[str, object])
 assert_type(tool(Shop().take)(3), int)
 assert_type(tool(Shop().take)(count=3), int)
+assert_type(tool(Shop().take, name="grab")(count=3), int)
 
 
 async def call_an_async_tool_as_before() -> None:

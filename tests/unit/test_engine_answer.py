@@ -91,6 +91,13 @@ async def test_a_turn_that_is_cut_short_has_no_output_and_is_not_asked_again() -
         turn.output
 
 
+async def test_the_output_that_a_failed_turn_does_not_have_comes_with_what_to_do_about_it() -> None:
+    async with Agent("demo:flaky", output=int) as busy:
+        turn = await busy.session().run("where?")
+    with pytest.raises(InvalidOutput, match=r"without its output: demo: .* is busy \(ask again\)"):
+        turn.output
+
+
 async def test_a_limit_ends_the_repairs_too() -> None:
     turn = await agent(BAD, GOOD, budget=Budget(rounds=1)).run("where?")
     assert turn.stop == "rounds"

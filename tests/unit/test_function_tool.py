@@ -475,7 +475,7 @@ class Point:
 
 def test_a_hint_that_names_nothing_is_refused_by_the_tools_name(in_module: Define) -> None:
     users = in_module("from gnomon import tool\n\n@tool\ndef move(to: Nowhere) -> None: ...\n")
-    with pytest.raises(ConfigError, match=r"tool 'move': its type hints cannot be read: .*Nowhere"):
+    with pytest.raises(ConfigError, match=r"'move': its type hints cannot be read: .*Nowhere.*\(import or"):
         users["move"].parameters
 
 
@@ -553,7 +553,19 @@ async def test_a_partial_of_an_async_function_is_awaited() -> None:
 
     made = tool(name="add")(functools.partial(add, b=2))
     assert (await answer(made, '{"a": 1}')).text == "3"
-    assert (await answer(made, '{"a": 1, "b": 5}')).text == "6"
+
+
+async def test_what_a_partial_fixes_by_name_is_neither_shown_to_a_model_nor_taken_from_one() -> None:
+    def look_up(what: str, tenant: str, limit: int = 3) -> str:
+        return f"{tenant} {what} {limit}"
+
+    for function in (look_up, tool(look_up), functools.partial(look_up, limit=5)):
+        made = tool(name="look_up")(functools.partial(function, tenant="ours"))
+        assert "ours" not in json.dumps(made.parameters)
+        assert "tenant" not in properties(made)
+        assert (await answer(made, '{"what": "tea"}')).text.startswith("ours tea")
+        with pytest.raises(InvalidArguments, match="tenant"):
+            await answer(made, '{"what": "tea", "tenant": "theirs"}')
 
 
 async def test_an_object_that_can_be_called_is_a_tool_under_a_given_name() -> None:

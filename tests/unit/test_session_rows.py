@@ -94,6 +94,18 @@ async def test_a_row_that_cannot_be_written_is_said_and_the_others_are(caplog) -
 # --- rows of sessions that are run
 
 
+async def test_two_who_begin_one_session_at_the_same_time_are_no_reason_for_a_warning(caplog) -> None:
+    store = StagedStorage()
+    async with (
+        Agent(ScriptedProvider(lambda _: "yes"), storage=store) as one,
+        Agent(ScriptedProvider(lambda _: "yes"), storage=store) as two,
+    ):
+        turns = await asyncio.gather(one.session("s").run("a"), two.session("s").run("b"))
+    assert [turn.text for turn in turns] == ["yes", "yes"]
+    assert (await row_of(store)).status == "idle"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 async def test_a_new_session_whose_row_could_not_be_made_gets_it_with_its_first_step(caplog) -> None:
     store = StagedStorage()
     tries: list[int] = []

@@ -52,6 +52,9 @@ def test_a_tool_that_was_told_nothing_leaves_the_limits_to_the_engine_and_asks_a
         ({"max_output_chars": -1}, "above 0, not -1"),
         ({"max_output_chars": True}, "above 0, not True"),
         ({"max_output_chars": 1.5}, "above 0, not 1.5"),
+        ({"timeout_s": "5"}, "timeout_s is a number of seconds, not '5'"),
+        ({"timeout_s": True}, "timeout_s is a number of seconds, not True"),
+        ({"timeout_s": 0}, "a limit of 0 seconds allows nothing"),
         ({"on_unknown": "again"}, "'ask' or 'tell', not 'again'"),
         ({"lookup": "pay"}, "its lookup is a function, not str"),
         ({"lookup": lambda: None}, "takes a key, or a key and arguments"),
@@ -62,6 +65,11 @@ def test_an_option_that_cannot_be_is_refused_by_the_tools_name(options: dict[str
     with pytest.raises(ConfigError, match=said) as caught:
         tool(**options)(pay)
     assert "tool 'pay'" in str(caught.value)
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tool name 5 is not one that every model takes"):
+        tool(name=5)(pay)  # type: ignore[arg-type]
 
 
 def test_an_option_that_does_not_exist_is_a_mistake_of_the_programmers() -> None:

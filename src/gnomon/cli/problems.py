@@ -122,6 +122,8 @@ def usage_message(error: click.ClickException) -> str:
         return f"{text} (a prompt that begins with a dash: gnomon -- PROMPT; all options: {options})"
     if command and command != "gnomon" and "extra argument" in text:
         return f"{command}: {text} (to ask a model: gnomon -- PROMPT)"
+    if command and isinstance(error, click.MissingParameter):
+        return f"{command}: {text} (see {command} --help)"
     return text
 
 

@@ -65,6 +65,8 @@ class Attending:
     async def _create(self, row: SessionRecord) -> None:
         try:
             await self._ledger.create(row)
+        except Conflict:
+            pass  # somebody else began the session at the same time, and has written it
         except GnomonError as error:
             log.warning("the row of session %s is yet to be written: %s", row.id, error)
 

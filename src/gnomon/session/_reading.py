@@ -70,12 +70,14 @@ class Reading:
         self._leave = leave
         self._place = place
         self._answered: Answered | None = None
+        self._ended: TurnState | None = None
+        """The turn that the reader has left, once it has been ended for that."""
         self._spoken = Spoken()
 
     def state(self) -> TurnState | None:
         """The turn; before it has begun the one that is in its way, which may wait for a person."""
         answered = self._answered
-        return None if answered is None else answered.turn or answered.open_turn
+        return self._ended if answered is None or self._ended else answered.turn or answered.open_turn
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         ledger = await self._ledger()
@@ -142,6 +144,8 @@ class Reading:
             turn = begun if begun is not None and answered.message_id in begun.started.inputs else None
         if turn is not None:
             await leave(turn.id)
+            latest = (await self._runtime.ledger(self._session_id, refresh=False)).fold.turn
+            self._ended = latest if latest is not None and latest.id == turn.id and latest.ended else None
 
     async def _ledger(self) -> Ledger:
         return await self._runtime.ledger(self._session_id)

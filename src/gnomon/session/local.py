@@ -99,7 +99,7 @@ class LocalSession(Generic[Out]):
         return received.message_id
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
-        """Send, and wait for what the turn that answers it comes to.
+        """Send, and wait for what the turn that answers it comes to. Of one that failed it has the `error`.
 
         `TurnUnfinished` when that turn, or one before it, waits for a person.
         What was sent stays in its place.
@@ -113,7 +113,7 @@ class LocalSession(Generic[Out]):
                 if brought is not None:
                     brought.check()
                 if answered.is_sent:  # until then it may yet fail to be written
-                    self._check_not_waiting(ledger.fold, answered.turn or ledger.fold.open_turn)
+                    self._check_not_waiting(ledger.fold, answered.turn, is_sent=True)
                 await self._news(ledger, answered.news)
         assert answered.turn is not None
         return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
@@ -206,16 +206,22 @@ class LocalSession(Generic[Out]):
         news = asyncio.Event()
         with ledger.following(lambda _: news.set()), self._runtime.asked.waiting(self._id):
             while ledger.fold.open_turn is not None or ledger.fold.waiting:
-                self._check_not_waiting(ledger.fold, ledger.fold.open_turn)
+                self._check_not_waiting(ledger.fold)
                 await self._news(ledger, news)
         turn = ledger.fold.turn
         assert turn is not None
         return cast("Turn[Out]", turn_of(turn, self._id, self._runtime.agent.answer))
 
-    def _check_not_waiting(self, fold: Fold, turn: TurnState | None) -> None:
-        """What waits for a person is not waited for here; unless it is about to be cancelled."""
+    def _check_not_waiting(self, fold: Fold, ours: TurnState | None = None, *, is_sent: bool = False) -> None:
+        """What waits for a person is not waited for here; unless it is about to be cancelled.
+
+        `ours` is the turn that took the message which was sent, once one has.
+        """
+        turn = ours or fold.open_turn
         if turn is not None and fold.cancel is None:
             hint = "answer with session.answer(…), or cancel the turn"
+            if is_sent and ours is None:
+                hint += "; the message that was sent now is kept behind it, so do not send it again"
             check_not_waiting(turn, hint, is_held_back=is_held_back(turn, self._runtime.agent))
 
     # --- acting on a turn
@@ -273,7 +279,10 @@ class LocalSession(Generic[Out]):
         chosen = call_id or (waiting[0] if len(waiting) == 1 else None)
         if chosen is None or chosen not in waiting:
             hint = f"waiting: {', '.join(waiting)}" if waiting else "nothing waits for an answer"
-            raise NotFound(f"session {self._id!r} has no open question of call {call_id!r}", hint=hint)
+            found = f"no open question of call {call_id!r}" if call_id else "no open question"
+            if waiting and not call_id:
+                found = f"{len(waiting)} open questions, and which of them is answered was not said"
+            raise NotFound(f"session {self._id!r} has {found}", hint=hint)
         return chosen
 
     async def resume(self, *, take_over: bool = False) -> None:

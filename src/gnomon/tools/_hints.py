@@ -45,7 +45,10 @@ def _hint(hint: object, known: dict[str, Any], name: str) -> Any:
     except _UNREADABLE as error:
         if isinstance(hint, str) and _is_context_of_something(hint, known):
             return ToolContext
-        raise ConfigError(f"tool {name!r}: its type hints cannot be read: {error}") from error
+        raise ConfigError(
+            f"tool {name!r}: its type hints cannot be read: {error}",
+            hint="import or define what they name in the tool's module, and not for type checkers alone",
+        ) from error
 
 
 def _evaluated(hint: object, known: dict[str, Any]) -> Any:

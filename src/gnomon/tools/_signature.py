@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, Union, cast
 
 import msgspec
@@ -128,7 +129,14 @@ def _parameters(function: Callable[..., object], name: str) -> tuple[inspect.Par
                 f"tool {name!r}: nobody gives it its self",
                 hint="make the tool from the method of an object: tool(thing.method)",
             )
-    return parameters
+    bound = _bound_by_name(function)
+    return tuple(parameter for parameter in parameters if parameter.name not in bound)
+
+
+def _bound_by_name(function: Callable[..., object]) -> Mapping[str, object]:
+    """What a partial fixes by name. Python takes it for a default; a model must not see or replace it."""
+    inner: object = inspect.unwrap(function)
+    return inner.keywords if isinstance(inner, partial) else {}
 
 
 def _kind(parameter: inspect.Parameter, hint: Any) -> Any:

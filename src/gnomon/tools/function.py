@@ -223,7 +223,7 @@ def as_tool(function: Callable[_P, _R], **options: Unpack[ToolOptions]) -> Funct
 
 
 @overload
-def tool(function: Callable[_P, _R], /) -> FunctionTool[_P, _R]: ...
+def tool(function: Callable[_P, _R], /, **options: Unpack[ToolOptions]) -> FunctionTool[_P, _R]: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]: ...
 def tool(function: Callable[..., object] | None = None, /, **options: Unpack[ToolOptions]) -> object:
@@ -261,12 +261,12 @@ def _yields(function: object) -> str:
     return ""
 
 
-def _check(name: str, function: object) -> None:
+def _check(name: object, function: object) -> None:
     if isinstance(function, type):
         raise ConfigError(f"a tool is made from a function, not from the class {function.__name__}")
     if not callable(function):
         raise ConfigError(f"a tool is made from a function, not from {type(function).__name__}")
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
             f"tool name {name!r} is not one that every model takes",
             hint="up to 64 letters, digits, _ or -: give one with @tool(name=…)",
@@ -274,7 +274,9 @@ def _check(name: str, function: object) -> None:
 
 
 def _check_limits(name: str, timeout_s: object, max_output_chars: object, on_unknown: object) -> None:
-    if timeout_s is not None and not cast(float, timeout_s) > 0:  # so that NaN is refused too
+    if timeout_s is not None and (isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float)):
+        raise ConfigError(f"tool {name!r}: timeout_s is a number of seconds, not {timeout_s!r}")
+    if timeout_s is not None and not timeout_s > 0:  # so that NaN is refused too
         raise ConfigError(f"tool {name!r}: a limit of {timeout_s} seconds allows nothing")
     if max_output_chars is not None and not (type(max_output_chars) is int and max_output_chars > 0):
         raise ConfigError(

@@ -68,7 +68,8 @@ class Turn(msgspec.Struct, Generic[Out], frozen=True, omit_defaults=True, kw_onl
     def output(self) -> Out:
         """What the agent was to give: an object of its output type, or text where none was asked for."""
         if self.value is None and not self.has_output:
-            raise InvalidOutput(f"the turn ended without its output: {_ending(self)}")
+            hint = self.error.hint if self.error is not None else None
+            raise InvalidOutput(f"the turn ended without its output: {_ending(self)}", hint=hint)
         return cast(Out, self.value)
 
 
