@@ -64,7 +64,7 @@ async def test_a_check_of_the_output_that_breaks_is_not_asked_about_for_ever(out
     async with Agent(script, output=output, output_mode=mode, storage=store) as agent:
         turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
         assert turn.error is not None
-        assert (turn.stop, turn.error.code, len(script.requests)) == ("failed", "invalid_output", 3)
+        assert (turn.stop, turn.error.code, len(script.requests)) == ("failed", "internal", 1)
         assert "a mistake in the" in turn.error.message
     assert unsound(await ledger_of(store)) == []
 

@@ -221,13 +221,18 @@ class Loop:
             seen = journal.fold.seq
             self.planner.is_calling = self._made_calls is not None and self._made_calls.is_under_way
             self.interrupt.is_set = False  # the planner knows by now what that was for
-            step = self.planner.next(journal.fold, self._state, self._facts)
-            if self.planner.is_calling and step.action != "call":
+            try:
+                step = self.planner.next(journal.fold, self._state, self._facts)
+                is_over = self.planner.is_calling and step.action != "call"
+                entries = [*self._facts, *step.entries]
+                if step.action == "call":
+                    step = self._batched(step, entries)
+            except Exception as error:  # noqa: BLE001 - a check of the output is anybody's code
+                self._fail_once(error)
+                continue
+            if is_over:
                 await self._stop_calls()  # what has ended by now counts
                 continue
-            entries = [*self._facts, *step.entries]
-            if step.action == "call":
-                step = self._batched(step, entries)
             if was_second and claim is not None and not entries and step.action in ("end", "wait"):
                 return step, ()  # others have seen to it, and there is nothing left to claim it for
             if journal.is_shared:
@@ -256,6 +261,12 @@ class Loop:
         except BaseException:
             self._is_unsure = True
             raise
+
+    def _fail_once(self, error: Exception) -> None:
+        """The turn fails with it; unless it is the failing that fails."""
+        if self.planner.failure is not None:
+            raise error
+        self.planner.failure = error
 
     def _unwritable(self, error: Exception) -> None:
         """What came about cannot be written down: the turn fails with what it spent, at once."""
