@@ -44,7 +44,7 @@ from gnomon.types.events import (
     TurnStarted,
 )
 from gnomon.types.messages import Message, ToolCall, ToolResult
-from gnomon.types.records import SessionRecord
+from gnomon.types.records import SessionRecord, utc_now
 from gnomon.types.requests import Request
 
 
@@ -276,7 +276,8 @@ async def test_a_reader_that_is_cancelled_at_any_moment_leaves_a_sound_ledger(tm
     await store.close()
 
 
-async def test_a_run_whose_first_append_stands_though_it_failed_is_gone_on_with() -> None:
+@pytest.mark.parametrize("adopts", [True, False])
+async def test_a_run_whose_first_append_stands_though_it_failed_is_gone_on_with(adopts: bool) -> None:
     """Nobody can say whether it stands, so the row must not say that there is nothing to do."""
     store = Hooked()
 
@@ -286,7 +287,7 @@ async def test_a_run_whose_first_append_stands_though_it_failed_is_gone_on_with(
 
     store.after_append = fail
     script = ScriptedProvider(says("Done."))
-    async with Agent(script, storage=store) as agent:
+    async with Agent(script, storage=store, adopt=adopts) as agent:
         run = agent.stream("go")
         with pytest.raises(Unavailable):
             await read_whole(run)
@@ -294,6 +295,38 @@ async def test_a_run_whose_first_append_stands_though_it_failed_is_gone_on_with(
         turn = await agent.session(run.session_id).turn_result()
         assert turn.text == "Done."
         assert unsound(await ledger_of(store, run.session_id)) == []
+
+
+async def test_a_message_behind_a_run_whose_last_append_stands_though_it_failed_is_found() -> None:
+    """The run is let go of by one who is alive and adopts nothing: its row must not keep others away."""
+    store, gate = Hooked(), Gate()
+    script = ScriptedProvider(calls("hold"))
+    mine = Agent(script, tools=[held_tool("hold", gate)], storage=store, adopt=False)
+    run = mine.stream("go")
+
+    async def read() -> None:
+        with pytest.raises(Unavailable):
+            await read_whole(run)
+
+    def fail() -> None:
+        store.after_append = lambda: None
+        raise Unavailable("the answer of the store was lost")
+
+    reading = asyncio.ensure_future(read())
+    await gate.reached("the tool")
+    end = len(await ledger_of(store, run.session_id))
+    theirs = MessageReceived("u2", Message.user("and this")), CancelRequested("now")
+    await write(store, *theirs, after=end, session_id=run.session_id)
+    store.after_append = fail
+    await reading
+
+    async def rows() -> list[str]:
+        return [row.id for row in (await store.list_runnable(utc_now())).items if "owner" not in row.metadata]
+
+    async with asyncio.timeout(5):
+        while await rows() != [run.session_id]:  # noqa: ASYNC110 - a store cannot tell
+            await asyncio.sleep(0.02)
+    await mine.close()
 
 
 async def test_a_message_whose_append_stands_though_it_failed_is_answered() -> None:
@@ -557,3 +590,19 @@ async def test_a_turn_that_ends_while_it_is_being_resumed_is_not_resumed() -> No
         store.after_update = end
         await session.resume()
         assert unsound(await ledger_of(store, "s")) == []
+
+
+def test_each_message_is_asked_for_anew_under_a_number_of_its_own() -> None:
+    """That another message of the same runner was asked for twice says nothing of this one."""
+    asked: list[LedgerEntry] = []
+    for at in ("m1", "m2"):
+        asked += [
+            ModelStarted("t1", at, (1, 1)),
+            ModelStarted("t1", at, (1, 2)),
+            answered("Yes.", message_id=at),
+        ]
+    received, claimed = MessageReceived("u1", Message.user("go")), Claimed("me", 1)
+    started = TurnStarted("t1", "agent", "m", inputs=("u1",))
+    assert unsound([received, claimed, started, *asked]) == []
+    again = [ModelStarted("t1", "m1", (1, 2)), ModelStarted("t1", "m1", (1, 1))]
+    assert len(unsound([received, claimed, started, *again])) == 1

@@ -91,6 +91,49 @@ async def test_a_row_that_cannot_be_written_is_said_and_the_others_are(caplog) -
     assert "the row of session s could not be written" in caplog.text
 
 
+async def test_a_row_that_could_not_be_written_is_written_once_the_store_is_back() -> None:
+    """It says that the session is run by somebody who is alive: nobody else would correct it."""
+    store = StagedStorage()
+    ledger, rows = await resting(store), Rows(lambda fold: False)
+
+    async def fail_once() -> None:
+        if store.updates == 1:
+            raise Unavailable("the store is away")
+
+    store.before_update = fail_once
+    rows.settle(ledger)
+    async with asyncio.timeout(5):
+        while (await row_of(store)).status != "idle":  # noqa: ASYNC110 - a store cannot tell
+            await asyncio.sleep(0.02)
+    await rows.close()
+    assert store.updates == 2
+
+
+async def test_a_row_that_could_not_be_written_is_not_written_under_a_run_that_has_begun_since() -> None:
+    store, gate = StagedStorage(), Gate()
+    ledger, rows = await resting(store), Rows(lambda fold: False)
+
+    async def fail() -> None:
+        await gate.wait()
+        raise Unavailable("the store is away")
+
+    store.before_update = fail
+    rows.settle(ledger)
+    await gate.reached("the row")
+    async with beside(rows.forget(ledger)) as forgetting:
+        gate.open()
+        await forgetting
+    await rows.close()
+    assert store.updates == 1
+
+
+async def test_the_row_of_a_session_that_was_deleted_is_not_written_again_and_again() -> None:
+    rows = Rows(lambda fold: False)
+    rows.settle(await Ledger.open(StagedStorage(), "s"))
+    assert await rows.write()
+    await rows.close()
+
+
 # --- rows of sessions that are run
 
 

@@ -240,6 +240,37 @@ async def test_whoever_serves_an_agent_that_is_being_closed_is_not_kept() -> Non
     await run.aclose()
 
 
+async def test_whoever_closes_an_agent_cancels_nobody_who_serves_it() -> None:
+    agent = Agent(ScriptedProvider(says("Done.")), storage=StagedStorage())
+    async with beside(agent.serve()) as serving, asyncio.timeout(5):
+        await asyncio.sleep(0.05)
+        await agent.close()
+        await serving
+        assert not serving.cancelled()
+
+
+async def test_what_a_session_could_not_be_opened_for_is_told_once() -> None:
+    """Whoever wanted it has left by then: the loop would say it again, as of nobody."""
+    gate, told = Gate(), []
+
+    class Away(StagedStorage):
+        async def get_checkpoint(self, *given, **more):
+            await gate.wait()
+            raise Unavailable("the store is away")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with Agent(ScriptedProvider(says("Done.")), storage=Away()) as agent:
+        async with beside(agent.session("s").refresh()) as reading:
+            await gate.reached("the checkpoint")
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading
+        gate.open()
+        await asyncio.sleep(0.05)
+    gc.collect()
+    assert told == []
+
+
 # --- stores
 
 

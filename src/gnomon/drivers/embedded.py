@@ -131,6 +131,9 @@ class EmbeddedDriver:
             if task is None or not task.cancelling():  # of something within: again, but not at once
                 delay_s = self._delay_after(key)
             raise
+        except BaseException:
+            delay_s = self._delay_after(key)
+            raise
         finally:
             del self._running[key]
             if outcome is None or isinstance(outcome, Yield) or key in self._again:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from decimal import Decimal
 from types import AsyncGeneratorType, TracebackType
 from typing import Protocol, Self, cast
 from weakref import ref
@@ -25,12 +26,13 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import ProviderError, StorageError, Superseded
+from gnomon.errors import InvalidInput, ProviderError, StorageError, Superseded
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
     Done,
     LedgerEntry,
+    MessageCompleted,
     MessageReceived,
     Released,
     RunEvent,
@@ -85,6 +87,8 @@ class Loop:
     _events: ref[AsyncGeneratorType[RunEvent, None]] | None = None
     _is_unsure: bool = False
     """Whether an append was broken off, so that it may stand or not."""
+    _is_proving: bool = False
+    """Whether it is being looked at whose the session is."""
 
     def __init__(
         self,
@@ -217,19 +221,28 @@ class Loop:
             seen = journal.fold.seq
             self.planner.is_calling = self._made_calls is not None and self._made_calls.is_under_way
             self.interrupt.is_set = False  # the planner knows by now what that was for
-            step = self.planner.next(journal.fold, self._state, self._facts)
-            if self.planner.is_calling and step.action != "call":
+            try:
+                step = self.planner.next(journal.fold, self._state, self._facts)
+                is_over = self.planner.is_calling and step.action != "call"
+                entries = [*self._facts, *step.entries]
+                if step.action == "call":
+                    step = self._batched(step, entries)
+            except Exception as error:  # noqa: BLE001 - a check of the output is anybody's code
+                self._fail_once(error)
+                continue
+            if is_over:
                 await self._stop_calls()  # what has ended by now counts
                 continue
-            entries = [*self._facts, *step.entries]
-            if step.action == "call":
-                step = self._batched(step, entries)
             if was_second and claim is not None and not entries and step.action in ("end", "wait"):
                 return step, ()  # others have seen to it, and there is nothing left to claim it for
             if journal.is_shared:
                 self._owned(entries, claim, step)
-            if not entries or await self._appended(entries, seen, is_claim=claim is not None):
-                break
+            try:
+                if not entries or await self._appended(entries, seen, is_claim=claim is not None):
+                    break
+            except (InvalidInput, TypeError, ValueError) as error:
+                self._unwritable(error)
+                continue
             was_second = True
             self._look_again()
         else:
@@ -248,6 +261,23 @@ class Loop:
         except BaseException:
             self._is_unsure = True
             raise
+
+    def _fail_once(self, error: Exception) -> None:
+        """The turn fails with it; unless it is the failing that fails."""
+        if self.planner.failure is not None:
+            raise error
+        self.planner.failure = error
+
+    def _unwritable(self, error: Exception) -> None:
+        """What came about cannot be written down: the turn fails with what it spent, at once."""
+        turn, facts = self._journal.fold.open_turn, self._facts
+        if self._epoch is None or turn is None or not facts or self.planner.failure is not None:
+            raise error
+        self._state, self._facts, self.planner.failure = turn.copy(), [], error
+        for fact in facts:
+            if isinstance(fact, MessageCompleted):
+                cost = None if fact.cost is None else Decimal(str(fact.cost))
+                self._state.count((*fact.response.discarded, fact.response.usage), cost)
 
     def _check_epoch(self) -> None:
         """A runner whose claim is not the last one stops, also when the last is of its own process."""
@@ -335,7 +365,7 @@ class Loop:
     # --- asking
 
     def _begun_attempt(self) -> Attempt:
-        state = self._state
+        state, self._is_proving = self._state, False
         assert state is not None
         assert state.asking is not None
         asking = state.asking
@@ -358,8 +388,8 @@ class Loop:
         if isinstance(error, Interrupted | GeneratorExit | asyncio.CancelledError):
             self._keep_partial(request, attempt)
             return isinstance(error, Interrupted)
-        if isinstance(error, StorageError) or not isinstance(error, Exception):
-            return False
+        if self._is_proving or not isinstance(error, Exception):
+            return False  # of the session's own store; others may use stores too
         self._fail(error)  # and it is raised from there, where there is somebody to raise it to
         return True
 
@@ -396,14 +426,17 @@ class Loop:
 
     def _is_stale(self) -> bool:
         """Whether another may have taken the session since it was last known to be ours."""
-        return self._journal.is_shared and ageing(self._clock) - self._journal.proved_at > _STALE_S
+        journal = self._journal
+        return journal.is_shared and (journal.is_lost or ageing(self._clock) - journal.proved_at > _STALE_S)
 
     async def _request(self) -> Request:
         """The same. Nobody is asked by a runner that may have lost the session."""
         state = self._state
         assert state is not None
         if self._journal.is_shared:
+            self._is_proving = True
             await self._journal.prove()
+            self._is_proving = False
         self._system, self._told = await self._instructions(state), state.id
         extra = self._calls.extra_tools if self._journal.fold.cut else ()
         return self._agent.request(self._journal.fold.messages, self._system, extra)

@@ -95,8 +95,12 @@ class Patience:
 async def _caught(work: Coroutine[Any, Any, _T]) -> _T | _Raised:
     try:
         return await work
-    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+    except (asyncio.CancelledError, KeyboardInterrupt):
         raise
+    except GeneratorExit as error:  # of the work's own making: whoever waits must not take it for theirs
+        wrapped = RuntimeError("GeneratorExit was raised")
+        wrapped.__cause__ = error
+        return _Raised(wrapped)
     except BaseException as error:  # noqa: BLE001 - whatever it was, the caller gets it
         return _Raised(error)
 

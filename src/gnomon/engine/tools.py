@@ -23,7 +23,7 @@ from gnomon.engine.ids import idempotency_key
 from gnomon.engine.patience import Late, Patience, is_meant_for_us
 from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
 from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
-from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus
+from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus, UnknownPart
 
 __all__ = ["Job", "Outcome", "ToolRunner", "grouped", "job_of"]
 
@@ -151,7 +151,7 @@ class ToolRunner:
             if not self._can_ask:
                 text = f"nobody can be asked here, and this would have been the question: {question}"
                 return ToolResult.of(call, text, status="error")
-            return QuestionAsked(self._turn_id, call.id, question, asked.options)
+            return QuestionAsked(self._turn_id, call.id, question, tuple(map(encodable, asked.options)))
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
         except BaseException as error:  # also `sys.exit`: whatever it was, it is logged
@@ -225,6 +225,8 @@ def checked_result(call: ToolCall, result: object) -> ToolResult:
 
 
 def _encodable_part(part: Part) -> Part:
+    if not isinstance(part, UnknownPart) and part.meta:
+        msgspec.json.encode(part.meta)  # what cannot be written down is an error of the tool's
     if isinstance(part, Text) and (text := encodable(part.text)) is not part.text:
         return Text(text, part.meta)
     return part

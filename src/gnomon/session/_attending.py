@@ -95,7 +95,7 @@ class Attending:
             del runtime.loops[ledger.session_id]
         if ledger.fold.owner is not None or ledger.is_unsure:
             # It is another's, or it could not be released: the row says the truth.
-            if runtime.adopts and not self._is_driven and ledger.fold.owner in (None, runtime.owner):
+            if not self._is_driven and ledger.fold.owner in (None, runtime.owner):
                 await runtime.nudge(ledger.session_id)
             return
         runtime.rows.settle(ledger)

@@ -51,6 +51,8 @@ class Reader(PullStream[SessionEvent]):
         self._at = 0
         self._left: Attempt | None = None
         """What the ledger has put an end to. Elsewhere it may be said for a moment longer."""
+        self._epoch = 0
+        """Of the last claim that is known: one that was superseded may speak on until it hears of it."""
         self._following: asyncio.Task[None] | None = None
         self._followed = ""
 
@@ -61,6 +63,7 @@ class Reader(PullStream[SessionEvent]):
 
     async def _read(self) -> AsyncGenerator[SessionEvent, None]:
         ledger = await self._open_ledger()
+        self._epoch = ledger.fold.epoch
         source = ledger.watch(self._position)
         coming: asyncio.Task[Read] | None = None
         if ledger.fold.owner is not None:  # the claim may lie before the place from which it is read
@@ -103,7 +106,7 @@ class Reader(PullStream[SessionEvent]):
         current = self._channel.current
         if current is None or current.after_seq > self._position or current.is_same(self._left):
             return None
-        return current
+        return None if 0 < current.number[0] < self._epoch else current
 
     def _spoken(self) -> list[SessionEvent]:
         """What was said since the last look."""
@@ -131,6 +134,7 @@ class Reader(PullStream[SessionEvent]):
     def _follow(self, entry: Event) -> None:
         """What is run by another process of this machine is followed there."""
         if isinstance(entry, Claimed):
+            self._epoch = max(self._epoch, entry.epoch)
             self._follow_owner(entry.owner)
         elif isinstance(entry, Released):
             self._unfollow()

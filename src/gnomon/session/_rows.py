@@ -14,13 +14,14 @@ from contextlib import suppress
 
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
-from gnomon.errors import GnomonError
+from gnomon.errors import GnomonError, NotFound
 
 __all__ = ["Rows"]
 
 log = logging.getLogger("gnomon.session")
 
-_PAUSE_S = 0.2
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
+"""Between two times of writing; the longer, the more often a store could not be written to."""
 
 
 class Rows:
@@ -28,7 +29,7 @@ class Rows:
         self._has_work = has_work
         self._resting: dict[str, Ledger] = {}
         self._task: asyncio.Task[None] | None = None
-        self._writing: dict[str, asyncio.Future[None]] = {}
+        self._writing: dict[str, asyncio.Future[bool]] = {}
 
     def settle(self, ledger: Ledger) -> None:
         """The session rests: its row is to say so."""
@@ -42,37 +43,45 @@ class Rows:
         writing = self._writing.get(ledger.session_id)
         if writing is not None:
             await asyncio.wait((writing,))
+            self._resting.pop(ledger.session_id, None)
 
     async def _write_soon(self) -> None:
+        pause_s = _PAUSE_S
         try:
             while self._resting:
-                await asyncio.sleep(_PAUSE_S)
-                await self.write()
+                await asyncio.sleep(pause_s)
+                pause_s = _PAUSE_S if await self.write() else min(2 * pause_s, _LONGEST_PAUSE_S)
         except asyncio.CancelledError:  # the loop ends, and nobody has closed the agent
             await self.write()
             raise
 
-    async def write(self) -> None:
-        """Write what is to be written now."""
+    async def write(self) -> bool:
+        """Write what is to be written now. `False`: some could not be, and is to be written yet."""
         resting, self._resting = self._resting, {}
         tasks = {key: asyncio.ensure_future(self._project(ledger)) for key, ledger in resting.items()}
         self._writing |= tasks
         try:
-            await asyncio.gather(*tasks.values())
+            return all(await asyncio.gather(*tasks.values()))
         finally:
             for key, task in tasks.items():
                 if self._writing.get(key) is task:
                     del self._writing[key]
 
-    async def _project(self, ledger: Ledger) -> None:
+    async def _project(self, ledger: Ledger) -> bool:
         fold = ledger.fold
         if fold.owner is not None:  # it was claimed in the meantime
-            return
+            return True
         try:
             status = "waiting" if fold.open_turn is not None else "idle"
             await ledger.project(status, runnable=self._has_work(fold))
         except GnomonError as error:
             log.warning("the row of session %s could not be written: %s", ledger.session_id, error)
+            if isinstance(error, NotFound):
+                return True
+            # Nobody else does: by what it says the session is run here, where nobody may look for work.
+            self._resting.setdefault(ledger.session_id, ledger)
+            return False
+        return True
 
     async def close(self) -> None:
         if self._writing:  # what is broken off would not be written at all

@@ -170,6 +170,7 @@ class Runtime:
         opening = self._opening.get(session_id)
         if opening is None:
             opening = self._opening[session_id] = asyncio.ensure_future(self._open(session_id))
+            opening.add_done_callback(_heard)  # whoever waited for it may have left
         return await asyncio.shield(opening)
 
     async def _open(self, session_id: str) -> Ledger:
@@ -271,9 +272,11 @@ class Runtime:
             self._serving = asyncio.ensure_future(self._driver.serve(self.run_segment))
 
     async def served(self) -> None:
-        """Until the serving ends."""
+        """Until the serving ends. Who closes the agent cancels nobody who waits here."""
         if self._serving is not None:
-            await asyncio.shield(self._serving)
+            await asyncio.wait({self._serving})
+            if not self._serving.cancelled():
+                self._serving.result()
 
     def want(self, session_id: str, message_id: str) -> None:
         """Have that message answered, also where nothing is run that nobody asked for."""
@@ -434,3 +437,9 @@ class Runtime:
             if any(loop.is_under_way for loop, _ in self.loops.values()):
                 reader_end = now() + _READER_GRACE_S
             await asyncio.sleep(0.01)
+
+
+def _heard(ended: asyncio.Future[Ledger]) -> None:
+    """Its error is not told a second time, by the loop."""
+    if not ended.cancelled():
+        ended.exception()

@@ -143,7 +143,7 @@ class _Judge:
         attempt = (entry.message_id, entry.attempt)
         self._expect(attempt not in self._attempts, f"attempt {attempt} a second time")
         if self._asking:
-            last = max(number for _, number in self._attempts)
+            last = max(number for at, number in self._attempts if at == self._asking)
             self._expect(
                 entry.attempt > last, f"attempt {entry.attempt} after attempt {last}, which was cut off"
             )

@@ -54,8 +54,14 @@ def decode_message(data: bytes | str) -> Message:
 def error_event(error: BaseException) -> Error:
     """An exception as the event that stands for it on a wire."""
     if isinstance(error, GnomonError):
-        return Error(error.code, error.summary, error.retryable, error.hint)
-    return Error("internal", scrub(f"{type(error).__name__}: {error}"))
+        hint = None if error.hint is None else _encodable(error.hint)
+        return Error(error.code, _encodable(error.summary), error.retryable, hint)
+    return Error("internal", _encodable(scrub(f"{type(error).__name__}: {error}")))
+
+
+def _encodable(text: str) -> str:
+    """An error that quotes half a character can be written down all the same."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _decoded(
