@@ -487,6 +487,18 @@ async def test_a_failure_in_the_middle_comes_out_of_run_and_stream_alike(after: 
     assert (run.turn.error.code, run.turn.error.message) == ("overloaded", error.summary)
 
 
+async def test_a_failure_comes_out_of_the_run_of_a_session_too() -> None:
+    error = Overloaded("too busy", vendor="scripted", status=529, hint="ask later")
+    async with agent([calls("weather", city="Rome"), says("").failing(error), "Sunny."]) as made:
+        session = made.session()
+        with pytest.raises(Overloaded, match="too busy") as raised:
+            await session.run("go")
+        assert (str(raised.value), raised.value.retryable) == (str(error), True)
+        turn = await session.turn_result()
+        assert (turn.stop, turn.rounds, len(turn.messages)) == ("failed", 1, 3)
+        assert (await session.run("again")).text == "Sunny."
+
+
 async def test_an_answer_that_is_cut_off_is_a_typed_error() -> None:
     with pytest.raises(StreamCut) as caught:
         await Agent(Raw([TextDelta(0, "half an ans")])).run("go")

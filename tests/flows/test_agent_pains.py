@@ -22,7 +22,7 @@ from gnomon import Agent, Budget, ToolFailed, tool
 from gnomon.contracts.storage import Storage
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.loop import Loop
-from gnomon.errors import Conflict, Overloaded, TurnUnfinished
+from gnomon.errors import Conflict, GnomonError, Overloaded, TurnUnfinished
 from gnomon.providers.scripted import Line, Script, ScriptedProvider, calls, says
 from gnomon.session.local import LocalSession
 from gnomon.types.events import (
@@ -137,7 +137,9 @@ async def _cancel(session: LocalSession[str], gate: Gate) -> None:
 
 
 async def _fail(session: LocalSession[str], gate: Gate) -> None:
-    assert (await session.run("go")).stop == "failed"
+    with pytest.raises(GnomonError):
+        await session.run("go")
+    assert (await session.turn_result()).stop == "failed"
 
 
 async def _end(session: LocalSession[str], gate: Gate) -> None:

@@ -10,8 +10,16 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from strategies import json_values, metas, new_kinds, values_of
 
-from gnomon.errors import ContractError, InvalidInput, RateLimited
-from gnomon.types.codec import decode_event, decode_message, encode_event, encode_message, error_event
+from gnomon import errors
+from gnomon.errors import AskUser, ContractError, GnomonError, InvalidInput, RateLimited, TurnUnfinished
+from gnomon.types.codec import (
+    decode_event,
+    decode_message,
+    encode_event,
+    encode_message,
+    error_event,
+    exception_of,
+)
 from gnomon.types.events import (
     ApprovalRequested,
     Compacted,
@@ -477,6 +485,25 @@ def test_a_foreign_error_is_internal_and_holds_no_secret() -> None:
 
 def test_a_contract_error_names_its_rule_on_the_wire() -> None:
     assert "S6" in error_event(ContractError("two ends", rule="S6")).message
+
+
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if name[0].isupper()])
+def test_an_error_that_was_told_is_raised_as_what_it_was(name: str) -> None:
+    kind = getattr(errors, name)
+    special = kind in (AskUser, ContractError, TurnUnfinished)  # these are made of more than a text
+    told = Error(kind.code, "no luck", not kind.retryable, "try")
+    raised = exception_of(told)
+    assert type(raised) is (GnomonError if special else kind)
+    assert error_event(raised) == told
+
+
+def test_a_foreign_error_that_was_told_says_that_it_is_internal() -> None:
+    raised = exception_of(error_event(KeyError("x")))
+    assert (type(raised), str(raised)) == (GnomonError, "internal error: KeyError: 'x'")
+
+
+def test_an_error_of_a_newer_peer_is_one_of_ours_with_its_code() -> None:
+    assert error_event(exception_of(Error("tomorrow", "new"))) == Error("tomorrow", "new")
 
 
 def test_small_events_are_small_on_the_wire() -> None:

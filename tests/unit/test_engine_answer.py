@@ -8,7 +8,7 @@ import pytest
 from gnomon import Agent, Budget, InvalidOutput, Message, ToolCall, TurnFinished, tool
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.output import OutputType
-from gnomon.errors import ConfigError
+from gnomon.errors import ConfigError, Overloaded
 from gnomon.providers.scripted import Line, ScriptedProvider, calls
 
 
@@ -93,7 +93,10 @@ async def test_a_turn_that_is_cut_short_has_no_output_and_is_not_asked_again() -
 
 async def test_the_output_that_a_failed_turn_does_not_have_comes_with_what_to_do_about_it() -> None:
     async with Agent("demo:flaky", output=int) as busy:
-        turn = await busy.session().run("where?")
+        session = busy.session()
+        with pytest.raises(Overloaded):
+            await session.run("where?")
+        turn = await session.turn_result()
     with pytest.raises(InvalidOutput, match=r"without its output: demo: .* is busy \(ask again\)"):
         turn.output
 

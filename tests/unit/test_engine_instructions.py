@@ -11,7 +11,7 @@ import pytest
 
 from gnomon import Agent, ToolContext, tool
 from gnomon.engine.instructions import instructions_for
-from gnomon.errors import ConfigError
+from gnomon.errors import ConfigError, GnomonError
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.types.events import Released
 
@@ -133,8 +133,9 @@ async def test_a_function_that_ends_its_own_task_fails_its_turn_and_nothing_else
         await agent.run("a")
     async with agent, asyncio.timeout(10):
         session = agent.session("s")
-        turn = await session.run("a")
-        assert turn.stop == "failed"
+        with pytest.raises(GnomonError, match="a function that raised"):
+            await session.run("a")
+        assert (await session.turn_result()).stop == "failed"
         async with session.events() as reader:
             seen = [await reader.__anext__() for _ in range(6)]
         assert isinstance(seen[-1], Released)  # and it is not begun again and again

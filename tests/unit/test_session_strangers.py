@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,12 +13,13 @@ from session_stage import StagedStorage, answered, ledger_of, make_row, write
 
 from gnomon import Agent, Provider, Request, tool
 from gnomon.contracts.tool import ToolContext
-from gnomon.errors import AskUser, Conflict, Overloaded, Superseded, TurnUnfinished, Unavailable
+from gnomon.errors import AskUser, Conflict, GnomonError, Overloaded, Superseded, TurnUnfinished, Unavailable
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.testing._session_audit import unsound
 from gnomon.types.events import Claimed, Finish, ModelStarted, PartEnd, ProviderEvent, TextDelta, UsageUpdate
 from gnomon.types.messages import Text, ToolCall, ToolResult
 from gnomon.types.requests import Usage
+from gnomon.types.steps import Turn
 
 HALF = "\ud83d"
 """Half a character, which cannot be written down."""
@@ -56,13 +58,24 @@ class Says(Provider):
             yield each
 
 
+async def failed(agent: Agent[Any]) -> Turn[Any]:
+    """The turn, of which `session.run` only raises the error."""
+    session = agent.session("s")
+    with pytest.raises(GnomonError) as raised:
+        await asyncio.wait_for(session.run("go"), 5)
+    turn = await session.turn_result()
+    assert turn.error is not None
+    assert raised.value.code == turn.error.code
+    return turn
+
+
 @pytest.mark.parametrize("mode", ["native", "tool"])
 @pytest.mark.parametrize("output", [Checked, Made])
 async def test_a_check_of_the_output_that_breaks_is_not_asked_about_for_ever(output: type, mode) -> None:
     script = ScriptedProvider(lambda _: says('{"x": 1}') if mode == "native" else calls("final_output", x=1))
     store = StagedStorage()
     async with Agent(script, output=output, output_mode=mode, storage=store) as agent:
-        turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
+        turn = await failed(agent)
         assert turn.error is not None
         assert (turn.stop, turn.error.code, len(script.requests)) == ("failed", "internal", 1)
         assert "a mistake in the" in turn.error.message
@@ -81,7 +94,7 @@ async def test_instructions_that_fail_fail_the_turn_also_with_an_error_of_some_s
         raise error("theirs")
 
     async with Agent(Says(), instructions=instructions, storage=StagedStorage()) as agent:
-        turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
+        turn = await failed(agent)
     assert (turn.stop, asked) == ("failed", 1)
 
 
@@ -89,7 +102,7 @@ async def test_instructions_that_fail_fail_the_turn_also_with_an_error_of_some_s
 async def test_a_model_that_fails_with_an_error_of_some_store_fails_the_turn(error: type[Exception]) -> None:
     model = Says(TextDelta(0, "One "), error("theirs"))
     async with Agent(model, storage=StagedStorage()) as agent:
-        turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
+        turn = await failed(agent)
     assert (turn.stop, model.asked) == ("failed", 1)
 
 
@@ -104,7 +117,7 @@ async def test_an_answer_that_cannot_be_written_down_fails_the_turn_with_what_it
     model = Says(*said, UsageUpdate(Usage(input_tokens=3, output_tokens=2)), Finish(stop_reason="end_turn"))
     store = StagedStorage()
     async with Agent(model, storage=store) as agent:
-        turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
+        turn = await failed(agent)
         assert turn.error is not None
         assert "cannot be stored" in turn.error.message
         assert (turn.stop, model.asked, turn.usage.total_tokens) == ("failed", 1, 5)
@@ -114,7 +127,7 @@ async def test_an_answer_that_cannot_be_written_down_fails_the_turn_with_what_it
 async def test_an_error_that_quotes_half_a_character_fails_the_turn() -> None:
     model = Says(Overloaded(f"too busy for {HALF}"))
     async with Agent(model, storage=StagedStorage()) as agent:
-        turn = await asyncio.wait_for(agent.session("s").run("go"), 5)
+        turn = await failed(agent)
     assert turn.error is not None
     assert (turn.error.message, model.asked) == ("too busy for \\ud83d", 1)
 

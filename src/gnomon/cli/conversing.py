@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gnomon.errors import GnomonError, TurnUnfinished
-from gnomon.types.events import Error, RunEvent, TurnFailed
+from gnomon.errors import TurnUnfinished
+from gnomon.types.codec import exception_of
+from gnomon.types.events import RunEvent, TurnFailed
 
 if TYPE_CHECKING:
     from gnomon.agent import Agent
@@ -31,7 +32,7 @@ async def shown_turn(agent: Agent[str], run: Run[str], show: Shows) -> Turn:
         hint = _hint(status, run.session_id)
         raise TurnUnfinished(waits.summary, turn_id=waits.turn_id, hint=hint) from None
     if turn.error is not None:
-        raise _as_error(turn.error)
+        raise exception_of(turn.error)
     return turn
 
 
@@ -47,11 +48,3 @@ def _hint(status: SessionStatus, session_id: str) -> str:
         return f"gnomon resume {session_id} goes on under the new definition"
     again = ", or --run-again" if status.questions[0].unknown else ""
     return f"gnomon resume {session_id} --answer TEXT{again}; gnomon cancel {session_id} ends it"
-
-
-def _as_error(told: Error) -> GnomonError:
-    """The error that the ledger tells of; what was raised may have been raised in another process."""
-    kind = "internal error: " if told.code == "internal" else ""
-    error = GnomonError(f"{kind}{told.message}", hint=told.hint)
-    error.code, error.retryable = told.code, told.retryable
-    return error

@@ -24,6 +24,7 @@ from gnomon.session._reader import Reader
 from gnomon.session._reading import Reading
 from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
+from gnomon.types.codec import exception_of
 from gnomon.types.events import CancelRequested, QuestionAnswered, TurnResumed
 from gnomon.types.messages import Content
 from gnomon.types.records import SessionState
@@ -99,7 +100,7 @@ class LocalSession(Generic[Out]):
         return received.message_id
 
     async def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
-        """Send, and wait for what the turn that answers it comes to. Of one that failed it has the `error`.
+        """Send, and wait for what the turn that answers it comes to. What it fails with is raised.
 
         `TurnUnfinished` when that turn, or one before it, waits for a person.
         What was sent stays in its place.
@@ -116,7 +117,10 @@ class LocalSession(Generic[Out]):
                     self._check_not_waiting(ledger.fold, answered.turn, is_sent=True)
                 await self._news(ledger, answered.news)
         assert answered.turn is not None
-        return cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
+        turn = cast("Turn[Out]", turn_of(answered.turn, self._id, self._runtime.agent.answer))
+        if turn.error is not None:
+            raise exception_of(turn.error)
+        return turn
 
     def stream(
         self, input: Input, *, when_busy: WhenBusy = "queue", on_leave: OnLeave = "cancel"

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from types import UnionType
 from typing import Any, cast, get_args
 
 import msgspec
 
-from gnomon.errors import GnomonError, InvalidInput, scrub
+from gnomon import errors
+from gnomon.errors import GnomonError, InvalidInput, ProviderError, scrub
 from gnomon.types.events import Error, Event, StreamEvent
 from gnomon.types.messages import Message, Meta, Part
 
-__all__ = ["decode_event", "decode_message", "encode_event", "encode_message", "error_event"]
+__all__ = [
+    "decode_event",
+    "decode_message",
+    "encode_event",
+    "encode_message",
+    "error_event",
+    "exception_of",
+]
 
 # Not JSON, not UTF-8, or nested so deeply that only an attack explains it.
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -57,6 +66,23 @@ def error_event(error: BaseException) -> Error:
         hint = None if error.hint is None else _encodable(error.hint)
         return Error(error.code, _encodable(error.summary), error.retryable, hint)
     return Error("internal", _encodable(scrub(f"{type(error).__name__}: {error}")))
+
+
+def exception_of(told: Error) -> GnomonError:
+    """The exception that such an event stands for: of its class, with what was told of it."""
+    text = f"internal error: {told.message}" if told.code == "internal" else told.message
+    error = _by_code().get(told.code, GnomonError)(text, hint=told.hint)
+    error.code, error.retryable = told.code, told.retryable
+    return error
+
+
+@cache
+def _by_code() -> dict[str, type[GnomonError]]:
+    """The classes that are made of a text and a hint; what a service said besides is in the text."""
+    found = [cast(object, getattr(errors, name)) for name in errors.__all__]
+    kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, GnomonError)]
+    plain = (GnomonError.__init__, ProviderError.__init__)
+    return {kind.code: kind for kind in kinds if kind.__init__ in plain}
 
 
 def _encodable(text: str) -> str:
