@@ -22,6 +22,7 @@ from gnomon.engine.definition import Definition, Traits
 from gnomon.engine.ids import idempotency_key
 from gnomon.engine.patience import Late, Patience, is_meant_for_us
 from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
+from gnomon.types.codec import encodable
 from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
 from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus, UnknownPart
 
@@ -230,12 +231,3 @@ def _encodable_part(part: Part) -> Part:
     if isinstance(part, Text) and (text := encodable(part.text)) is not part.text:
         return Text(text, part.meta)
     return part
-
-
-def encodable(text: str) -> str:
-    """The text, with the half characters of a name that is not UTF-8 written out."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text

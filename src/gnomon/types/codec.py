@@ -23,6 +23,7 @@ from gnomon.types.messages import Message, Meta, Part
 __all__ = [
     "decode_event",
     "decode_message",
+    "encodable",
     "encode_event",
     "encode_message",
     "error_event",
@@ -63,9 +64,9 @@ def decode_message(data: bytes | str) -> Message:
 def error_event(error: BaseException) -> Error:
     """An exception as the event that stands for it on a wire."""
     if isinstance(error, GnomonError):
-        hint = None if error.hint is None else _encodable(error.hint)
-        return Error(error.code, _encodable(error.summary), error.retryable, hint)
-    return Error("internal", _encodable(scrub(f"{type(error).__name__}: {error}")))
+        hint = None if error.hint is None else encodable(error.hint)
+        return Error(error.code, encodable(error.summary), error.retryable, hint)
+    return Error("internal", encodable(scrub(f"{type(error).__name__}: {error}")))
 
 
 def exception_of(told: Error) -> GnomonError:
@@ -85,9 +86,13 @@ def _by_code() -> dict[str, type[GnomonError]]:
     return {kind.code: kind for kind in kinds if kind.__init__ in plain}
 
 
-def _encodable(text: str) -> str:
-    """An error that quotes half a character can be written down all the same."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def encodable(text: str) -> str:
+    """The text, with half characters written out: those of a name that is not UTF-8, or of a cut emoji."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def _decoded(
