@@ -108,7 +108,9 @@ async def test_an_answer_to_one_of_several_questions_says_to_which() -> None:
         session = one.session("s")
         with pytest.raises(TurnUnfinished):
             await session.run("Both.")
-        asked = (await session.refresh()).questions
+        async with asyncio.timeout(10):
+            while len(asked := (await session.refresh()).questions) < 2:  # noqa: ASYNC110 - it is in a store
+                await asyncio.sleep(0.01)
         with pytest.raises(NotFound, match=r"has 2 open questions, and which .* \(waiting: ") as caught:
             await session.answer("Yes.")
         assert all(question.call_id in str(caught.value.hint) for question in asked)
