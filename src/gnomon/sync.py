@@ -266,7 +266,7 @@ class Session(Generic[Out]):
         return _background.wait(lambda: self._session.send(input, when_busy=when_busy, message_id=message_id))
 
     def run(self, input: Input, *, when_busy: WhenBusy = "queue") -> Turn[Out]:
-        """Send, and wait for what the turn that answers it comes to."""
+        """Send, and wait for what the turn that answers it comes to. What it fails with is raised."""
         return _background.wait(lambda: self._session.run(input, when_busy=when_busy))
 
     def stream(

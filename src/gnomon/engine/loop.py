@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from decimal import Decimal
 from types import AsyncGeneratorType, TracebackType
 from typing import Protocol, Self, cast
 from weakref import ref
@@ -276,8 +275,7 @@ class Loop:
         self._state, self._facts, self.planner.failure = turn.copy(), [], error
         for fact in facts:
             if isinstance(fact, MessageCompleted):
-                cost = None if fact.cost is None else Decimal(str(fact.cost))
-                self._state.count((*fact.response.discarded, fact.response.usage), cost)
+                self._state.count_completed(fact)
 
     def _check_epoch(self) -> None:
         """A runner whose claim is not the last one stops, also when the last is of its own process."""

@@ -142,12 +142,16 @@ class TurnState:
         self.usage = add_usage((self.usage, *usages))
         self.cost = None if self.cost is None or cost is None else self.cost + cost
 
+    def count_completed(self, completed: MessageCompleted) -> None:
+        """What a message was paid for with, also one that could not be kept."""
+        cost = None if completed.cost is None else Decimal(str(completed.cost))
+        self.count((*completed.response.discarded, completed.response.usage), cost)
+
     def _complete(self, completed: MessageCompleted, counts: bool) -> Message:
         response = completed.response
         if counts:
             self.rounds += 1
-            cost = None if completed.cost is None else Decimal(str(completed.cost))
-            self.count((*response.discarded, response.usage), cost)
+            self.count_completed(completed)
         self.asking, self.completed = None, completed
         self.calls = response.message.tool_calls
         if self.results:
