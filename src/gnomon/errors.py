@@ -42,6 +42,8 @@
     ├── SandboxError
     │   └── SandboxLost
     ├── GuardrailTripped      says which, and why
+    ├── HookFailed            says which: one that stands around a step broke it
+    ├── ApprovalRefused       an answer that does not count: too late, twice, or for something else
     ├── BudgetExceeded        rounds, tokens, money or time
     ├── InvalidOutput         the model's answer does not fit the output type
     ├── TurnUnfinished        .turn_id; a turn waits for a person, so it has no result yet
@@ -105,6 +107,8 @@ __all__ = [
     "SandboxError",
     "SandboxLost",
     "GuardrailTripped",
+    "HookFailed",
+    "ApprovalRefused",
     "BudgetExceeded",
     "InvalidOutput",
     "TurnUnfinished",
@@ -470,6 +474,18 @@ class GuardrailTripped(GnomonError):
     """A guardrail did not let something pass; the message says which, and why."""
 
     code = "guardrail_tripped"
+
+
+class HookFailed(GnomonError):
+    """A hook that stands around a step broke it, and not the step itself; the message says which."""
+
+    code = "hook_failed"
+
+
+class ApprovalRefused(GnomonError):
+    """An answer to a request for leave does not count: it came too late, twice, or for something else."""
+
+    code = "approval_refused"
 
 
 class BudgetExceeded(GnomonError):

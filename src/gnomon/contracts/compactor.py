@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from gnomon.types.messages import Message
+from gnomon.types.requests import Request, Response
 
-__all__ = ["Compactor"]
+__all__ = ["Ask", "Compactor", "SupportsAsking"]
+
+Ask: TypeAlias = Callable[[Request], Awaitable[Response]]
+"""How a compactor asks the model of the agent it works for: hooks see it, and its spend is counted.
+
+A request without a model goes to the agent's own.
+"""
 
 
 @runtime_checkable
@@ -29,3 +36,17 @@ class Compactor(Protocol):
     async def compact(self, messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
         """What the model is to see from now on."""
         ...
+
+
+@runtime_checkable
+class SupportsAsking(Protocol):
+    """A compactor that has a model write for it.
+
+    Experimental.
+
+    - `compact_asking` must keep what `compact` keeps, and must ask through `ask` alone.
+    """
+
+    async def compact_asking(
+        self, messages: Sequence[Message], budget: int, ask: Ask
+    ) -> tuple[Message, ...]: ...

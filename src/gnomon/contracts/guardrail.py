@@ -39,7 +39,7 @@ View: TypeAlias = Window | Sentence | Whole
 class Guardrail(Protocol):
     """A check that lets a text pass, replaces it, or stops the turn.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `name` must say which guardrail it is to whoever reads that it tripped, and
       `positions` where it is to stand.

@@ -12,20 +12,26 @@ from gnomon.types.steps import HookEvent
 __all__ = ["Hook", "Step", "SupportsAround"]
 
 Step: TypeAlias = Callable[[HookEvent], Awaitable[PullStream[RunEvent]]]
-"""The rest of the way: the hooks further in, and the step itself."""
+"""The rest of the way: the hooks further in, and the step itself.
+
+What it gives is to be read to its end: of a model step that is `Done` with the whole
+response, of a tool step `ToolFinished` with the result.
+"""
 
 
 @runtime_checkable
 class Hook(Protocol):
     """Sees model calls, tool calls, turns and sessions, before and after.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - a chain must be an onion: the hook whose `before` ran first must have its
       `after` run last, and whoever had its `before` must get its `after` (H1).
     - every hook must get the `HookEvent`; `notes` is the same room in both calls.
       An exception in `before` or `after` must be logged, and must not break the
-      turn (H2).
+      turn; one that does not end is given up after a while, and named (H2).
+    - `after` must get what `before` got, with how it ended: `response`, `result` or
+      `error`, and `ended_at`.
     - a hook that retries must act on `error.retryable`, must honour `retry_after`,
       must spread its waits, must keep the deadline and must let a cancellation
       through; a stream may be retried only before its first visible event (H3).
@@ -49,8 +55,11 @@ class Hook(Protocol):
 
 @runtime_checkable
 class SupportsAround(Protocol):
-    """A hook that can change a step, skip it or do it again.
+    """A hook that can change a step, skip it or do it again: a call of the model, or of a tool.
 
+    Stable since 0.1.
+
+    - its events must end as those of the step do: with one `Done`, or one `ToolFinished`.
     - `around` must give the events of the step, those of `call` or its own. It may
       call `call` with a changed event, several times, or not at all.
     - it must close a stream of `call` that it does not give back.

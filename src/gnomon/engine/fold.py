@@ -23,12 +23,14 @@ from gnomon.types.events import (
     Claimed,
     Compacted,
     Event,
+    Guarded,
     LedgerEntry,
     MessageCompleted,
     MessageReceived,
     ModelStarted,
     QuestionAsked,
     Released,
+    SubagentFinished,
     ToolFinished,
     TurnCancelled,
     TurnFailed,
@@ -45,7 +47,15 @@ _RECENT = 1_000
 """How many messages are remembered by their id, to know one that is sent again."""
 
 _SAID = frozenset(
-    {"message_completed", "message_received", "turn_started", "model_started", "tool_finished", "compacted"}
+    {
+        "message_completed",
+        "message_received",
+        "turn_started",
+        "model_started",
+        "tool_finished",
+        "compacted",
+        "guarded",
+    }
 )
 """What makes the conversation, and so is looked at also where a snapshot covers it."""
 
@@ -104,6 +114,8 @@ class Fold:
         """What somebody wants to be done to the open turn."""
         self.turn: TurnState | None = None
         """The latest turn, open or ended."""
+        self.taken: dict[str, int] = {}
+        """The messages that the latest turn took, and where they stand."""
         self.cut: dict[str, int] = {}
         """The calls whose results were too long to be shown whole, and where those stand."""
         if start.turn is not None and start.turn.seq < start.view_start:
@@ -191,7 +203,8 @@ class Fold:
                     return at
                 waiting[received.message_id] = Waiting(event.seq, received)
             elif kind == "turn_started" and _takes_all(event, waiting):
-                waited = waiting.popitem()[1]
+                message_id, waited = waiting.popitem()
+                self.taken = {message_id: waited.seq}
                 show(waited.seq, waited.received.message)
             elif kind != "model_started" or b'"inputs"' in event.payload:
                 return at
@@ -249,6 +262,7 @@ class Fold:
     def _start(self, started: TurnStarted, at: datetime | None, counts: bool) -> None:
         self._close_calls()
         self.turn = TurnState(started, at, self.seq)
+        self.taken = {}
         self._include(started.inputs or tuple(self.waiting))
 
     def _want_cancel(self, asked: CancelRequested, at: datetime | None, counts: bool) -> None:
@@ -263,7 +277,30 @@ class Fold:
     def _compact(self, compacted: Compacted, at: datetime | None, counts: bool) -> None:
         if counts:
             self.view_start = compacted.view_start
-        self._view.start(compacted.view_start, compacted.summary)
+            if not compacted.turn_id:  # by hand, between turns
+                self._count(compacted.usage, compacted.cost)
+        self._spend(compacted, at, counts)
+        head = compacted.head if compacted.summary is None else (compacted.summary, *compacted.head)
+        self._view.start(compacted.view_start, head)
+
+    def _spend(self, spent: Compacted | SubagentFinished, at: datetime | None, counts: bool) -> None:
+        """What was paid for within a turn, but not for a message of it."""
+        turn = self.turn
+        if turn is not None and turn.id == spent.turn_id and (counts or turn.seq >= self.view_start):
+            turn.take(spent, at)
+
+    def _guard(self, guarded: Guarded, at: datetime | None, counts: bool) -> None:
+        """An input that was stopped stays in the ledger, and out of every view."""
+        if guarded.position != "input":
+            return
+        waited = self.waiting.pop(guarded.message_id, None)
+        seq = self.taken.get(guarded.message_id)
+        if waited is None and seq is not None:
+            self._view.replace(seq, guarded.message)
+        elif waited is not None and guarded.message is not None:
+            self.waiting[guarded.message_id] = Waiting(
+                waited.seq, msgspec.structs.replace(waited.received, message=guarded.message)
+            )
 
     def _ask(self, started: ModelStarted, at: datetime | None, counts: bool) -> None:
         if started.inputs:
@@ -305,9 +342,12 @@ class Fold:
             self.waiting = {at: it for at, it in self.waiting.items() if not at.startswith(REPAIR)}
         if not counts:
             return
-        self.usage = add_usage((self.usage, ended.usage))
-        known = self.cost is not None and ended.cost is not None
-        self.cost = (self.cost or 0.0) + (ended.cost or 0.0) if known else None
+        self._count(ended.usage, ended.cost)
+
+    def _count(self, usage: Usage, cost: float | None) -> None:
+        self.usage = add_usage((self.usage, usage))
+        known = self.cost is not None and cost is not None
+        self.cost = (self.cost or 0.0) + (cost or 0.0) if known else None
 
     def _include(self, message_ids: Sequence[str]) -> None:
         """Messages that waited become part of the conversation."""
@@ -315,6 +355,7 @@ class Fold:
             waited = self.waiting.pop(message_id, None)
             if waited is not None:
                 self._view.add(waited.seq, waited.received.message)
+                self.taken[message_id] = waited.seq
                 if self.turn is not None:
                     self.turn.messages.append(waited.received.message)
 
@@ -348,6 +389,8 @@ _HANDLERS: dict[type, _Handler] = {
     ToolFinished: Fold._finish_call,  # pyright: ignore[reportPrivateUsage]
     CancelRequested: Fold._want_cancel,  # pyright: ignore[reportPrivateUsage]
     Compacted: Fold._compact,  # pyright: ignore[reportPrivateUsage]
+    SubagentFinished: Fold._spend,  # pyright: ignore[reportPrivateUsage]
+    Guarded: Fold._guard,  # pyright: ignore[reportPrivateUsage]
     TurnFinished: Fold._end,  # pyright: ignore[reportPrivateUsage]
     TurnFailed: Fold._end,  # pyright: ignore[reportPrivateUsage]
     TurnCancelled: Fold._end,  # pyright: ignore[reportPrivateUsage]

@@ -10,11 +10,13 @@ from typing import cast
 import msgspec
 
 from gnomon.types.events import (
+    Compacted,
     Event,
     MessageCompleted,
     ModelStarted,
     QuestionAnswered,
     QuestionAsked,
+    SubagentFinished,
     ToolFinished,
     ToolIntent,
     TurnCancelled,
@@ -128,6 +130,8 @@ class TurnState:
                 call_id in self.questions and call_id not in self.answers
             ):
                 self.answers[call_id] = entry
+            case Compacted(usage=usage, cost=cost) | SubagentFinished(usage=usage, cost=cost):
+                self.count((usage,), None if cost is None else Decimal(str(cost)))
             case TurnPaused():
                 self.is_paused = True
             case TurnResumed(agent_hash=agent_hash):

@@ -28,10 +28,21 @@ class View:
         """The places of those that are shown though they stand before the start: they waited until then."""
         return tuple(seq for seq in self._places if 0 < seq < view_start)
 
-    def start(self, view_start: int, summary: Message | None) -> None:
-        """Leave out what stands before that place."""
+    def start(self, view_start: int, head: Sequence[Message] = ()) -> None:
+        """Leave out what stands before that place, but for the head that takes its place."""
         placed = zip(self._places, self._messages, strict=True)
         kept = [(seq, message) for seq, message in placed if seq >= view_start]
-        if summary is not None:
-            kept.insert(0, (0, summary))  # before all events, so that the next compaction drops it
-        self._places, self._messages = [seq for seq, _ in kept], [message for _, message in kept]
+        # Before all events, so that the next compaction drops it.
+        self._places = [*(0 for _ in head), *(seq for seq, _ in kept)]
+        self._messages = [*head, *(message for _, message in kept)]
+
+    def replace(self, seq: int, message: Message | None) -> None:
+        """Show another message at that place, or none."""
+        placed = zip(self._places, self._messages, strict=True)
+        shown = [(at, message if at == seq else other) for at, other in placed]
+        kept = [(at, other) for at, other in shown if other is not None]
+        self._places, self._messages = [at for at, _ in kept], [other for _, other in kept]
+
+    def places(self) -> Sequence[int]:
+        """Where each message stands; 0 is before all events."""
+        return self._places

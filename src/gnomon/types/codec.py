@@ -133,6 +133,8 @@ def _readable_event(plain: Meta, kinds: UnionType = Event) -> Meta:
 def _readable_field(name: str, value: object) -> object:
     if name == "content" and isinstance(value, list):
         return [_readable_part(part) for part in cast("list[object]", value)]
+    if name == "head" and isinstance(value, list):
+        return [_readable_field("message", message) for message in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     plain = cast(Meta, value)

@@ -39,6 +39,8 @@ __all__ = [
     "Claimed",
     "Compacted",
     "Event",
+    "Guarded",
+    "GuardedAt",
     "LedgerEntry",
     "Live",
     "MessageCompleted",
@@ -341,7 +343,11 @@ class TurnResumed(msgspec.Struct, frozen=True, tag="turn_resumed", omit_defaults
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True, tag="approval_requested", omit_defaults=True):
-    """`arguments_hash` binds the answer to what was shown; `path` names the sub-agents above."""
+    """A call waits for leave. `arguments_hash` binds the answer to what was shown.
+
+    `reason` is the rule or the mode that asks, `rule` what an answer with "always" saves. `path` names the
+    sub-agents above, outermost first: one that has a path is told at the root, and decided in the sub-agent.
+    """
 
     turn_id: str
     approval_id: str
@@ -349,34 +355,69 @@ class ApprovalRequested(msgspec.Struct, frozen=True, tag="approval_requested", o
     arguments_hash: str
     expires_at: Time | None = None
     path: tuple[str, ...] = ()
+    reason: str = ""
+    rule: str = ""
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided", omit_defaults=True):
-    """Somebody answered a request for leave, or nobody did in time."""
+    """Somebody answered a request for leave, or nobody did in time. `rule` holds from now on, here."""
 
     approval_id: str
     decision: Literal["approved", "denied", "expired"]
     by: str
     reason: str | None = None
+    rule: str = ""
+
+
+GuardedAt: TypeAlias = Literal["input", "output", "tool_arguments", "tool_results"]
+
+
+class Guarded(msgspec.Struct, frozen=True, tag="guarded", omit_defaults=True, kw_only=True):
+    """A guardrail did not let a text pass: it was replaced, or else the turn ends.
+
+    `message_id` is the message it stood in, `call_id` the call it belongs to. Of an input, `message` is what
+    the model is shown in its place; without one it is shown nothing of it, now and later.
+    """
+
+    turn_id: str
+    guardrail: str
+    position: GuardedAt
+    reason: str
+    message_id: str = ""
+    call_id: str = ""
+    replaced: bool = False
+    message: Message | None = None
 
 
 class Compacted(msgspec.Struct, frozen=True, tag="compacted", omit_defaults=True):
-    """The view of the model starts later; the ledger keeps everything."""
+    """The view of the model starts later; the ledger keeps everything.
+
+    It is `head`, then what stands from `view_start` on. `reason` is what it was done for; `usage` and
+    `cost` are those of the model that made the summary.
+    """
 
     turn_id: str
     view_start: int
     tokens_before: int
     tokens_after: int
     summary: Message | None = None
+    head: tuple[Message, ...] = ()
+    reason: Literal["budget", "too_long", "asked"] = "budget"
+    compactor: str = ""
+    messages_before: int = 0
+    messages_after: int = 0
+    usage: Usage = Usage()
+    cost: float | None = 0.0
 
 
-class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=False):
-    """A sub-agent begins its work, in a session of its own."""
+class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=False, omit_defaults=True):
+    """A sub-agent begins its work for a call, in a session of its own."""
 
     turn_id: str
     subagent_id: str
     session_id: str
     name: str
+    call_id: str = ""
 
 
 class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished", omit_defaults=True):
@@ -443,6 +484,7 @@ LedgerEntry: TypeAlias = (
     | TurnResumed
     | ApprovalRequested
     | ApprovalDecided
+    | Guarded
     | Compacted
     | SubagentStarted
     | SubagentFinished
