@@ -14,7 +14,7 @@ class View:
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages = list(messages)
-        self._places = [0] * len(self._messages)
+        self._places: list[int] = [0] * len(self._messages)
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -33,15 +33,16 @@ class View:
         placed = zip(self._places, self._messages, strict=True)
         kept = [(seq, message) for seq, message in placed if seq >= view_start]
         # Before all events, so that the next compaction drops it.
-        self._places = [*(0 for _ in head), *(seq for seq, _ in kept)]
-        self._messages = [*head, *(message for _, message in kept)]
+        self._show([*((0, message) for message in head), *kept])
 
     def replace(self, seq: int, message: Message | None) -> None:
         """Show another message at that place, or none."""
         placed = zip(self._places, self._messages, strict=True)
         shown = [(at, message if at == seq else other) for at, other in placed]
-        kept = [(at, other) for at, other in shown if other is not None]
-        self._places, self._messages = [at for at, _ in kept], [other for _, other in kept]
+        self._show([(at, other) for at, other in shown if other is not None])
+
+    def _show(self, placed: Sequence[tuple[int, Message]]) -> None:
+        self._places, self._messages = [at for at, _ in placed], [message for _, message in placed]
 
     def places(self) -> Sequence[int]:
         """Where each message stands; 0 is before all events."""
