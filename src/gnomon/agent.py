@@ -34,6 +34,7 @@ from gnomon.engine.instructions import Instructions, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
+from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
@@ -97,6 +98,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -126,6 +129,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -154,6 +159,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -173,24 +180,26 @@ class Agent(Generic[Out]):
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
         check_number("max_tokens", max_tokens, is_whole=True)
+        check_number("approval_timeout_s", approval_timeout_s)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
-        accounts = Accounts(_counter(counter), catalogue)
+        accounts, toolbox = Accounts(_counter(counter), catalogue), _toolbox(tools, answer)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
-        self._is_durable = storage is not None
         self._adopts = adopt
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
             provider=provider,
-            tools=_toolbox(tools, answer),
+            tools=toolbox,
             budget=of_kind("a budget", budget, Budget, "Budget(rounds=10)") or Budget(),
             accounts=accounts,
             instructions=instructions,
             answer=answer,
             permissions=one_of("permissions", permissions, Permissions),
+            rules=_rules(rules, toolbox),
+            approval_timeout_s=approval_timeout_s,
             on_change=one_of("on_change", on_change, OnChange),
             temperature=temperature,
             max_tokens=max_tokens,
@@ -200,6 +209,9 @@ class Agent(Generic[Out]):
             guards=_guards(guardrails),
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
+
+        # A run that may have to wait for leave is a session that can, be it in memory.
+        self._is_durable = storage is not None or self._definition.may_ask
 
     @classmethod
     def from_file(
@@ -487,6 +499,18 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
                 f"a tool is called {offered.name!r}, which is the name of the tool that takes the output",
                 hint="give it another name",
             )
+    return made
+
+
+def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:
+    rules = tuple(Rule.parse(each) if isinstance(each, str) else each for each in _listed(given, "rules"))
+    for rule in cast("tuple[object, ...]", rules):
+        if not isinstance(rule, Rule):
+            raise TypeError(
+                f"a rule is a text such as 'deny delete_file' or a Rule, not {type(rule).__name__}"
+            )
+    made = cast("tuple[Rule, ...]", rules)
+    check_rules(made, toolbox.definitions)
     return made
 
 
