@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias, cast, overload
 
 import msgspec
 
@@ -39,7 +39,6 @@ from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.hooks.chain import Chain
 from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
@@ -49,6 +48,9 @@ from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
 from gnomon.types.steps import Out, Turn
+
+if TYPE_CHECKING:
+    from gnomon.hooks.chain import Chain
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 
@@ -188,6 +190,7 @@ class Agent(Generic[Out]):
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
         self._adopts = adopt
+        self._chain = _hook(hooks)
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
@@ -205,7 +208,7 @@ class Agent(Generic[Out]):
             max_tokens=max_tokens,
             thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
-            hooks=_hook(hooks),
+            hooks=self._chain,
             guards=_guards(guardrails),
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
@@ -378,8 +381,8 @@ class Agent(Generic[Out]):
             runtime = self._live()  # which lets go of what was left open in a loop that is over
         if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
             await runtime.close()
-        if isinstance(self._definition.hooks, Chain):
-            await self._definition.hooks.close()
+        if self._chain is not None:
+            await self._chain.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -448,7 +451,11 @@ def _made_counter(name: str) -> TokenCounter:
 def _hook(given: object) -> Chain | None:
     """The hooks as one, which the engine has around each step."""
     hooks = [_made("hooks", each) for each in _listed(given, "hooks")]
-    return Chain(cast("Sequence[Hook]", hooks)) if hooks else None
+    if not hooks:
+        return None
+    from gnomon.hooks.chain import Chain
+
+    return Chain(cast("Sequence[Hook]", hooks))
 
 
 def _guards(given: object) -> Guards | None:
