@@ -36,6 +36,7 @@ from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
+from gnomon.engine.subagents import Subagents, members
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
@@ -113,6 +114,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -144,6 +146,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -174,6 +177,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -185,7 +189,8 @@ class Agent(Generic[Out]):
         check_number("approval_timeout_s", approval_timeout_s)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
-        accounts, toolbox = Accounts(_counter(counter), catalogue), _toolbox(tools, answer)
+        accounts = Accounts(_counter(counter), catalogue)
+        toolbox = _toolbox((*_listed(tools, "tools"), *_spawn(subagents)), answer)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
@@ -213,8 +218,8 @@ class Agent(Generic[Out]):
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
 
-        # A run that may have to wait for leave is a session that can, be it in memory.
-        self._is_durable = storage is not None or self._definition.may_ask
+        # A run that may have to wait, for leave or for a sub-agent, is a session that can, be it in memory.
+        self._is_durable = storage is not None or self._definition.may_ask or any(members(self._definition))
 
     @classmethod
     def from_file(
@@ -265,6 +270,11 @@ class Agent(Generic[Out]):
         return self._definition.name
 
     @property
+    def definition(self) -> Definition:
+        """What the engine knows of it."""
+        return self._definition
+
+    @property
     def provider(self) -> Provider:
         return self._definition.provider
 
@@ -298,6 +308,8 @@ class Agent(Generic[Out]):
         if on_leave != "cancel":
             one_of("on_leave", on_leave, OnLeave)
             return self._detached(message, earlier, kept)
+        if any(members(self._definition)):  # the turn is put aside while they work, and gone on with
+            return self._detached(message, earlier, kept, is_left=True)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
             started = Durable(self._live, session_id, turn_id, message, earlier, kept)
@@ -325,10 +337,16 @@ class Agent(Generic[Out]):
         return Run(events, state, turn_id=turn_id, session_id=session_id, answer=self._definition.answer)
 
     def _detached(
-        self, message: Message, earlier: Sequence[Message], metadata: Mapping[str, object]
+        self,
+        message: Message,
+        earlier: Sequence[Message],
+        metadata: Mapping[str, object],
+        *,
+        is_left: bool = False,
     ) -> Run[Out]:
+        """A run by the runtime. With `is_left` a reader that leaves ends it, and gets its error raised."""
         session_id = new_id("ses")
-        started = Detached(self._live, session_id, message, earlier, metadata)
+        started = Detached(self._live, session_id, message, earlier, metadata, is_left=is_left)
         return self._reading(started.events(), started.state, "", session_id)
 
     def session(
@@ -339,6 +357,15 @@ class Agent(Generic[Out]):
         `metadata` is kept in its row then; of one that is there nothing is changed.
         """
         return LocalSession(self._live(), session_id, checked_metadata(metadata))
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another: each call is a session of its own, with this agent's budget.
+
+        The other one's turn is put aside meanwhile, and holds nothing open. What the work cost counts there,
+        and what it needs leave for is asked there. `storage`, where it has one, is not used: the other's is.
+        """
+        told = description or f"Hands a task to the agent {self.name!r}, and gives what it answers."
+        return Subagents([self._definition], name or self.name, told)
 
     async def serve(self) -> None:
         """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""
@@ -507,6 +534,19 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
                 hint="give it another name",
             )
     return made
+
+
+def _spawn(given: object) -> tuple[Tool, ...]:
+    """The tool with which a model hands out work, where there is somebody to do it."""
+    agents = _listed(given, "subagents")
+    for each in agents:
+        if not isinstance(each, Agent):
+            raise TypeError(f"a sub-agent is an Agent, not {type(each).__name__}")
+    if not agents:
+        return ()
+    definitions = [cast("Agent[object]", each).definition for each in agents]
+    told = "Hands a task to another agent, and gives its answer. Several calls at once work side by side."
+    return (Subagents(definitions, "spawn", told),)
 
 
 def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:

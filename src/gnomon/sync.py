@@ -25,9 +25,10 @@ from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.contracts.storage import Storage
+from gnomon.contracts.tool import Tool
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
-from gnomon.engine.definition import OnChange, Permissions
+from gnomon.engine.definition import Definition, OnChange, Permissions
 from gnomon.engine.instructions import Instructions
 from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run as _AsyncRun
@@ -383,6 +384,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -414,6 +416,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -444,6 +447,7 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
@@ -473,6 +477,7 @@ class Agent(Generic[Out]):
                 counter=counter,
                 deps=deps,
                 clock=clock,
+                subagents=[each._agent for each in subagents],
                 hooks=hooks,
                 guardrails=guardrails,
                 compactor=compactor,
@@ -501,8 +506,17 @@ class Agent(Generic[Out]):
         return self._agent.name
 
     @property
+    def definition(self) -> Definition:
+        """What the engine knows of it."""
+        return self._agent.definition
+
+    @property
     def provider(self) -> Provider:
         return self._agent.provider
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another: each call is a session of its own, with this agent's budget."""
+        return self._agent.as_tool(name, description)
 
     def run(
         self,

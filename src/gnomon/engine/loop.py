@@ -15,6 +15,7 @@ from typing import Protocol, Self, cast
 from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
+from gnomon.engine.budget import Budget
 from gnomon.engine.calls import Batch, Calls
 from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
@@ -28,6 +29,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.prelude import Prelude
 from gnomon.engine.speaking import completed, partial
+from gnomon.engine.subagents import Family
 from gnomon.engine.turn import TurnState
 from gnomon.errors import (
     GuardrailTripped,
@@ -49,7 +51,10 @@ from gnomon.types.events import (
     Released,
     RunEvent,
     StreamEvent,
+    SubagentStarted,
+    TurnCancelled,
     TurnFailed,
+    TurnFinished,
     TurnStarted,
 )
 from gnomon.types.requests import Request, Response
@@ -124,6 +129,8 @@ class Loop:
         turn_id: str | None = None,
         take_over: bool = False,
         attendant: Attendant | None = None,
+        family: Family | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._agent = agent
         self._journal = journal
@@ -139,9 +146,11 @@ class Loop:
         self._cancels = turns is not None
         """Whether a reader that leaves ends the turn; a runner that is stopped only lets go of it."""
         self._attendant = attendant
+        self._family = family
+        self._budget = budget or agent.budget
         self._books = agent.accounts.open(agent.model)
         self.interrupt = Interrupt()
-        self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id)
+        self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id, budget=budget)
         if agent.hooks is not None:
             self._watched = Watched(agent.hooks, agent.name, journal.session_id, clock)
         if agent.context is not None or (agent.guards is not None and agent.guards.input):
@@ -151,7 +160,15 @@ class Loop:
     def _calls(self) -> Calls:
         """Made when there is something to call."""
         if self._made_calls is None:
-            self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel, self._clock)
+            self._made_calls = Calls(
+                self._agent,
+                self._journal,
+                self.interrupt,
+                self._channel,
+                self._clock,
+                family=self._family,
+                budget=self._budget,
+            )
             self._made_calls.begin(*self._begun)
         return self._made_calls
 
@@ -298,10 +315,22 @@ class Loop:
             self._look_again()
         else:
             raise crowded(journal.session_id)
+        running = self._state.running_subagents if self._state is not None else ()
         self._take(entries)
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
+        if running and self._family is not None:
+            await self._end_subagents(self._family, running, entries)
         return step, self._visible(entries)
+
+    async def _end_subagents(
+        self, family: Family, running: Sequence[SubagentStarted], entries: Sequence[LedgerEntry]
+    ) -> None:
+        """Nobody works on for a turn that has ended."""
+        if any(isinstance(entry, TurnFinished | TurnFailed | TurnCancelled) for entry in entries):
+            await family.cancel(
+                [each.session_id for each in running], "the turn that it worked for has ended"
+            )
 
     async def _prepared(self, prelude: Prelude, step: Step, *, is_claimed: bool) -> Step | None:
         """The step once what comes before a question is seen to; `None` when it is to be decided anew."""

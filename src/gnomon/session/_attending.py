@@ -12,6 +12,7 @@ from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, GnomonError
+from gnomon.session._family import Kin, report
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -33,9 +34,16 @@ class Attending:
     """
 
     def __init__(
-        self, runtime: Runtime, ledger: Ledger, row: SessionRecord | None, *, is_driven: bool
+        self,
+        runtime: Runtime,
+        ledger: Ledger,
+        row: SessionRecord | None,
+        kin: Kin | None = None,
+        *,
+        is_driven: bool,
     ) -> None:
         self._runtime = runtime
+        self._kin = kin
         self._ledger = ledger
         self._row = row
         self._creating: asyncio.Task[None] | None = None
@@ -98,6 +106,8 @@ class Attending:
             if not self._is_driven and ledger.fold.owner in (None, runtime.owner):
                 await runtime.nudge(ledger.session_id)
             return
+        if self._kin is not None:
+            await report(runtime, ledger, self._kin)
         runtime.rows.settle(ledger)
         if runtime.is_closing:
             return

@@ -19,7 +19,8 @@ from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
-from gnomon.session._approving import Answer, decide, pending
+from gnomon.session._approving import Answer, below, decide, pending
+from gnomon.session._family import kin_of, tell_root
 from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
@@ -327,12 +328,22 @@ class LocalSession(Generic[Out]):
         async def refuse(why: str) -> None:
             await self._runtime.audit_refusal(self._id, answer.approval_id or "", answer.by, why)
 
+        runtime = self._runtime
+        asked = below(ledger.fold, answer)
+        target = await runtime.ledger(asked.path[-1]) if asked is not None else ledger
+        if asked is not None:
+            answer.approval_id = asked.approval_id
         try:
-            with self._sending.writing(ledger):
-                await decide(ledger, answer, self._runtime.clock.now, refuse)
+            with self._sending.writing(target):
+                decided = await decide(target, answer, runtime.clock.now, refuse)
         finally:
-            if has_work(ledger.fold, self._runtime.agent):
+            if target is not ledger:
+                await runtime.wake_any(target)
+            elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
+        kin = await kin_of(target)
+        if kin is not None:
+            await tell_root(runtime, kin, decided)
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.

@@ -12,7 +12,8 @@ from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
 from gnomon.session._reading import Reading
 from gnomon.session.runtime import Runtime
-from gnomon.types.events import MessageReceived, RunEvent
+from gnomon.types.codec import exception_of
+from gnomon.types.events import CancelRequested, MessageReceived, RunEvent, TurnFailed
 from gnomon.types.messages import Message
 
 __all__ = ["Detached", "Durable"]
@@ -66,10 +67,14 @@ class Detached:
         message: Message,
         earlier: Sequence[Message],
         metadata: Mapping[str, object],
+        *,
+        is_left: bool = False,
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
         self._metadata = metadata
+        self._is_left = is_left
+        """Whether a reader that leaves ends the turn, and is raised what it failed with."""
         self._entries = received(message, earlier)
         self._message = message
         self._reading: Reading | None = None
@@ -79,10 +84,24 @@ class Detached:
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime, session_id = self._runtime(), self._session_id
-        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, None, 0)
+        leave = self._leave if self._is_left else None
+        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, leave, 0)
+        failed: TurnFailed | None = None
         async with aclosing(self._reading.events()) as events:
             async for event in events:
-                yield event
+                if self._is_left and isinstance(event, TurnFailed):
+                    failed = event
+                else:
+                    yield event
+        if failed is not None:
+            raise exception_of(failed.error)
+
+    async def _leave(self, turn_id: str) -> None:
+        runtime = self._runtime()
+        ledger = await runtime.ledger(self._session_id)
+        if ledger.fold.turn_id == turn_id:
+            await ledger.receive(CancelRequested("now", "the reader left"))
+            await runtime.wake_any(ledger)
 
     async def _begin(self, ledger: Ledger) -> Answered:
         runtime, session_id = self._runtime(), self._session_id
