@@ -245,6 +245,14 @@ async def test_a_call_of_the_same_id_in_the_next_message_is_another_one() -> Non
     assert "key" not in last
 
 
+async def test_what_a_sub_agent_was_shown_says_nothing_of_a_call_here() -> None:
+    storage = MemoryStorage()
+    childs = request(call=ToolCall("c1", "other", '{"x": 1}'), path=("child",))
+    await write(storage, TurnStarted("t1", "clerk", "m"), answered(SEND), childs, result(SEND))
+    await audited(storage, "s")
+    assert (await chain(storage))[-1].detail["arguments_hash"] == SHOWN
+
+
 async def test_what_did_not_run_is_not_told_as_if_it_had() -> None:
     storage = MemoryStorage()
     await write(storage, TurnStarted("t1", "clerk", "m"), answered(SEND), result(SEND, "error", 0.0))
@@ -311,7 +319,12 @@ async def test_what_comes_later_is_told_with_what_it_belongs_to(cut: int) -> Non
 
 
 async def test_the_next_turn_does_not_read_the_one_before_again() -> None:
-    storage = MemoryStorage()
+    class Noting(MemoryStorage):
+        async def list_events(self, session_id: str, after_seq: int = 0, *args: Any, **more: Any) -> Any:
+            read_from.append(after_seq + 1)
+            return await super().list_events(session_id, after_seq, *args, **more)
+
+    storage, read_from = Noting(), list[int]()
     await write(storage, *STORY)
     await audited(storage, "s")
     end = len(STORY)
@@ -319,6 +332,8 @@ async def test_the_next_turn_does_not_read_the_one_before_again() -> None:
     await audited(storage, "s")
     last = (await chain(storage))[-1]
     assert (last.actor, last.detail["seq"], last.detail["since"]) == ("other", end + 3, end + 1)
+    await audited(storage, "s")
+    assert read_from == [1, 2, end + 1]
 
 
 async def test_nothing_is_looked_up_when_nothing_is_to_be_told() -> None:

@@ -108,7 +108,6 @@ class Deriving:
     def _begin(self, seq: int, started: TurnStarted) -> None:
         self._agent = started.agent
         self._since = self._claimed_at or seq
-        self._calls, self._keys, self._requests, self._shown = {}, {}, {}, {}
 
     def _claimed(self, read: Read, claim: Claimed) -> Iterator[AuditLog]:
         """A session that was not let go of is taken from somebody, be it from one that is gone."""
