@@ -9,7 +9,7 @@ import click
 
 from gnomon.cli.command import CONTEXT, Command
 
-__all__ = ["cancel", "events", "fork", "resume", "sessions"]
+__all__ = ["audit", "cancel", "events", "fork", "resume", "sessions"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -96,6 +96,35 @@ def events(
             place_named(store, use_project=not no_project), session_id, after, output, follow=follow
         ),
         as_json=output != "text",
+    )
+
+
+@_command("audit", "gnomon audit ses_019a", "gnomon audit ses_019a --verify")
+@_ID
+@click.option("--verify", is_flag=True, help="Say whether a row was changed or removed; exit 1 if so.")
+@_JSON
+@_common
+def audit(
+    session_id: str, verify: bool, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """Show who asked, who decided and what ran in session ID, one row a line.
+
+    Nothing of what was said is in it: gnomon events ID shows that.
+    """
+    from gnomon.cli.audit_log import shown
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.stores import told
+
+    as_json = output == "json"
+    return told(
+        lambda: shown(
+            place_named(store, use_project=not no_project),
+            session_id,
+            verify=verify,
+            as_json=as_json,
+            quiet=quiet,
+        ),
+        as_json=as_json,
     )
 
 
