@@ -283,6 +283,7 @@ def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
     assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
     assert requirement_names(extras["knowledge"]) == EXTRAS["embedders/hashed.py"]
     assert requirement_names(extras["yaml"]) == {"pyyaml"}
+    assert requirement_names(extras["otel"]) == {"opentelemetry-api"}
     assert {extra: requirement_names(extras[extra]) for extra in DRIVERS} == {
         extra: {driver} for extra, driver in DRIVERS.items()
     }
