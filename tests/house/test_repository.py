@@ -25,6 +25,7 @@ EXTRAS = {
     "providers/_local_child.py": {"xllamacpp"},
     "embedders/hashed.py": {"numpy"},
     "agent_files/_yaml.py": {"yaml"},
+    "tracing/otel.py": {"opentelemetry"},
     "_pydantic.py": {"pydantic"},
     "engine/_pydantic.py": {"pydantic"},
     "engine/_shapes.py": {"pydantic"},

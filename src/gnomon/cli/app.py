@@ -23,6 +23,7 @@ _SESSIONS = "gnomon.cli.session_commands"
 COMMANDS = {
     "sessions": f"{_SESSIONS}:sessions",
     "events": f"{_SESSIONS}:events",
+    "traces": f"{_SESSIONS}:traces",
     "resume": f"{_SESSIONS}:resume",
     "cancel": f"{_SESSIONS}:cancel",
     "fork": f"{_SESSIONS}:fork",
@@ -34,7 +35,7 @@ COMMANDS = {
 """Name → the click command."""
 
 _LINES = [
-    ("sessions, events", "List what was run; show what happened in it."),
+    ("sessions, events, traces", "List what was run; show what happened in it."),
     ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
     ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
 ]
