@@ -124,8 +124,7 @@ class TurnSpans:
             lost = add_usage(response.discarded)
             span.note(discarded=len(response.discarded), discarded_input_tokens=lost.input_tokens)
             span.note(discarded_output_tokens=lost.output_tokens)
-        self._asking, self._message_id = None, completed.message_id
-        self._said = []
+        self._asking, self._said = None, []
         if self._content:
             self.root.output = span.output = [message_of(response.message)]
         self._call(completed, at)
@@ -133,7 +132,9 @@ class TurnSpans:
     # --- calls
 
     def _call(self, completed: MessageCompleted, at: datetime) -> None:
-        """The calls of the message before are over; ids are unique within one message alone."""
+        """Ids of calls are unique within one message alone, and those of the one before are over."""
+        self._cut_off_calls(at)
+        self._message_id = completed.message_id
         calls = completed.message.tool_calls
         self._calls = {call.id: CallSpan(call, at, content=self._content) for call in calls}
 
@@ -248,12 +249,16 @@ class TurnSpans:
         if self._asking is not None:
             self._asking.end(at, error)
             self._asking.note(status="failed" if error else "cancelled")
+        self._cut_off_calls(at)
+        for waiting in self._waits.values():
+            waiting.end(at)
+
+    def _cut_off_calls(self, at: datetime) -> None:
+        """Calls of which no result is known get none any more."""
         for call_id, call in self._calls.items():
             span = self._begun(call_id)
             if span is not None and span.ended_at is None:
                 call.end(span, at, "interrupted")
-        for waiting in self._waits.values():
-            waiting.end(at)
 
     def _begin(self, name: str, shown: str, kind: str, at: datetime, parent_id: str) -> OpenSpan:
         span = OpenSpan(name, shown, kind, at, parent_id)
