@@ -34,7 +34,6 @@ KINDS: dict[str, str] = {
     "tools": "tool",
     "compactors": "compactor",
     "drivers": "driver",
-    "exporters": "exporter",
 }
 """Each kind of back end and what one of it is called in a sentence."""
 
@@ -74,7 +73,6 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
-    "exporters": {"otel": "gnomon.tracing.otel:OpenTelemetryExporter"},
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",
         "memory": "gnomon.storage.memory:MemoryStorage",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 
 import msgspec
@@ -10,6 +12,7 @@ from traced import START, after
 
 from gnomon.cli.keeping import Place
 from gnomon.cli.trace_tree import shown
+from gnomon.errors import NotFound
 from gnomon.storage.sqlite import SQLiteStorage
 from gnomon.types.records import SessionRecord, Trace
 
@@ -31,8 +34,6 @@ async def kept(path: Path, *traces: Trace) -> Place:
 
 
 def lines(path: Path, capsys: pytest.CaptureFixture[str], *traces: Trace) -> list[str]:
-    import asyncio
-
     place = asyncio.run(kept(path, *traces))
     assert shown(place, "s", anew=False, as_json=False, quiet=False) == 0
     return capsys.readouterr().out.splitlines()
@@ -71,3 +72,21 @@ def test_names_move_no_cursor_and_a_deep_tree_stays_on_the_screen(
     assert len(found) == 1_101
     assert max(map(len, found)) < 120
     assert "\x1b" not in "".join(found)
+
+
+def test_without_spans_it_is_said_how_to_make_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = asyncio.run(kept(tmp_path))
+    assert shown(place, "s", anew=True, as_json=False, quiet=False) == 0
+    told = capsys.readouterr()
+    assert (told.out, "--rebuild" in told.err) == ("", True)
+    assert shown(place, "s", anew=True, as_json=True, quiet=False) == 0
+    assert json.loads(capsys.readouterr().out) == {"session_id": "s", "traces": [], "rebuilt": 0}
+
+
+def test_to_look_for_a_session_makes_no_file(tmp_path: Path) -> None:
+    place = Place(url=f"sqlite:///{tmp_path}/none.db", file=f"{tmp_path}/none.db")
+    with pytest.raises(NotFound, match="ses_1"):
+        shown(place, "ses_1", anew=True, as_json=False, quiet=False)
+    assert list(tmp_path.iterdir()) == []
