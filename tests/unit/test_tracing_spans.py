@@ -317,6 +317,12 @@ def test_what_belongs_to_no_turn_that_is_open_is_passed_over() -> None:
     assert made(Unknown("newer"), QuestionAnswered("c9")) == ()
 
 
+def test_what_comes_late_is_not_taken_for_a_part_of_the_turn_after() -> None:
+    second = TurnStarted("t2", "shop", "m")
+    found = made(STARTED, FINISHED, second, asked(), done(PAY), FINISHED)
+    assert [(span.kind, span.ended_at) for span in found] == [("turn", after(1)), ("turn", None)]
+
+
 def test_a_turn_that_begins_while_another_is_open_leaves_that_one_open() -> None:
     first, second = made(STARTED, TurnStarted("t2", "shop", "m"))
     assert (first.attributes["turn_id"], first.ended_at) == ("t1", None)
