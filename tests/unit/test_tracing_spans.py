@@ -8,6 +8,7 @@ from session_stage import ledger_of
 from traced import START, STARTED, after, answered, asked, by_kind, only, placed, tree
 
 from gnomon import Agent, tool
+from gnomon.errors import TurnUnfinished
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
 from gnomon.tracing import Tracer, spans
@@ -49,6 +50,7 @@ from gnomon.types.messages import (
     UnknownPart,
 )
 from gnomon.types.requests import Spent, Usage
+from gnomon.types.steps import GuardrailResult
 
 PAY = ToolCall("c1", "pay", '{"amount": 12}')
 LOOK = ToolCall("c2", "look", "not json", index=1)
@@ -508,6 +510,53 @@ def test_a_message_that_steers_is_told_with_the_call_that_takes_it() -> None:
     ]
 
 
+def guarded(message_id: str, shown: str | None) -> Guarded:
+    message = None if shown is None else Message.user(shown)
+    return Guarded(
+        turn_id="t1",
+        guardrail="words",
+        position="input",
+        reason="said x",
+        message_id=message_id,
+        replaced=shown is not None,
+        message=message,
+    )
+
+
+@pytest.mark.parametrize("shown", [None, "Buy ***."])
+@pytest.mark.parametrize("steers", [False, True])
+def test_what_a_guardrail_keeps_from_the_model_is_kept_from_the_spans(
+    shown: str | None, steers: bool
+) -> None:
+    secret = MessageReceived("u1", Message.user("Buy plutonium."), steer=steers)
+    other = MessageReceived("u2", Message.user("And tea."))
+    started = msgspec.structs.replace(STARTED, inputs=("u2",) if steers else ("u1", "u2"))
+    asking = msgspec.structs.replace(asked(), inputs=("u1",) if steers else ())
+    found = made(secret, other, started, guarded("u1", shown), asking, content=True)
+    assert "plutonium" not in str(found)
+    heard = [part["content"] for said in only(found, "model").input for part in said["parts"]]  # type: ignore[attr-defined]
+    assert sorted(heard) == sorted(["And tea.", *([shown] if shown else [])])
+    alone = made(secret, STARTED, guarded("u1", None), asked(), content=True)
+    assert (alone[0].input, only(alone, "model").input) == (None, [])
+
+
+def test_arguments_that_were_stopped_while_the_model_spoke_stand_below_its_answer() -> None:
+    """The call is not known yet, and one of the answer before may have the same id."""
+    stopped = Guarded(
+        turn_id="t1",
+        guardrail="keys",
+        position="tool_arguments",
+        reason="z",
+        call_id="c1",
+        message_id="m2",
+        replaced=True,
+    )
+    found = made(
+        STARTED, asked(), answered(PAY), done(PAY), asked("m2"), stopped, answered(PAY, message_id="m2")
+    )
+    assert only(found, "guardrail").parent_id == by_kind(found, "model")[1].id
+
+
 def test_questions_and_reasons_are_content() -> None:
     found = made(
         STARTED,
@@ -562,6 +611,48 @@ def price(what: str) -> str:
 def order(what: str) -> str:
     """Order something."""
     return f"{what} is ordered"
+
+
+class NoSecrets:
+    name = "no-secrets"
+    positions = frozenset({"input", "output", "tool_results"})
+
+    async def check(self, content: str) -> GuardrailResult:
+        return GuardrailResult("secret" not in content, "a secret", content.replace("secret", "***"))
+
+
+async def test_the_ledger_of_an_agent_with_leave_and_guardrails_gives_its_spans() -> None:
+    store = MemoryStorage()
+    script = [
+        calls("order", what="tea").expecting(text="A *** tea."),
+        says("It is a secret.").expecting(result="tea is ordered"),
+    ]
+    asking = Agent(
+        ScriptedProvider(script), tools=[order], storage=store, permissions="ask", guardrails=[NoSecrets()]
+    )
+    async with asking as agent:
+        session = agent.session("s")
+        with pytest.raises(TurnUnfinished):
+            await session.run("A secret tea.")
+        await session.approve(by="ann")
+        await session.turn_result()
+        page = await store.list_events("s", 0, 1_000)
+        entries = await ledger_of(store)
+    reads = [(event.seq, entry, event.created_at) for event, entry in zip(page.items, entries, strict=True)]
+    found = spans("s", reads, content=True)
+    assert tree(found) == {
+        ("turn", "agent", None),
+        ("guardrail", "no-secrets", "turn agent"),
+        ("guardrail", "no-secrets", "model scripted"),
+        ("model", "scripted", "turn agent"),
+        ("tool", "order", "turn agent"),
+        ("wait", "approval", "tool order"),
+    }
+    assert all(span.ended_at is not None and span.error is None for span in found)
+    assert only(found, "wait").attributes["decision"] == "approved"
+    said = str([(span.input, span.output) for span in found if span.kind != "guardrail"])
+    assert "secret" not in said
+    assert "A *** tea." in said
 
 
 async def test_the_ledger_of_an_agent_gives_its_spans() -> None:

@@ -49,7 +49,7 @@ class TurnSpans:
         self._asks = (provider, model) if named else ("", provider)
         self._said: list[Meta] = []
         """What the model is told next, when content is wanted."""
-        self._heard: list[Meta] = []
+        self._heard: dict[str, Meta] = {}
         self._asking: OpenSpan | None = None
         self._asked: dict[str, OpenSpan] = {}
         self._message_id = ""
@@ -70,12 +70,21 @@ class TurnSpans:
         """The spans as they are known so far, the turn's own first."""
         return tuple(span.trace(self._session_id) for span in self.spans)
 
-    def hear(self, message: Message) -> None:
+    def hear(self, message_id: str, message: Message) -> None:
         """A message that this turn takes."""
         if self._content:
-            self._said.append(message_of(message))
-            self._heard.append(self._said[-1])
-            self.root.input = self._heard
+            self._heard[message_id] = message_of(message)
+            self._said.append(self._heard[message_id])
+            self.root.input = list(self._heard.values())
+
+    def _unhear(self, guarded: Guarded) -> None:
+        """What a guardrail has kept from the model is kept from the spans too."""
+        heard = self._heard.pop(guarded.message_id, None)
+        if heard is not None:
+            self._said = [each for each in self._said if each is not heard]
+            self.root.input = list(self._heard.values()) or None
+            if guarded.message is not None:
+                self.hear(guarded.message_id, guarded.message)
 
     def take(self, seq: int, entry: Event, at: datetime) -> None:
         self._seq = seq
@@ -208,7 +217,9 @@ class TurnSpans:
     # --- guardrails, compaction, sub-agents
 
     def _guard(self, guarded: Guarded, at: datetime) -> None:
-        above = self._begun(guarded.call_id, at) or self._asked.get(guarded.message_id) or self.root
+        above = self._asked.get(guarded.message_id) or self._begun(guarded.call_id, at) or self.root
+        if guarded.position == "input":
+            self._unhear(guarded)
         span = self._begin(self._id_of("guardrail", self._seq), guarded.guardrail, "guardrail", at, above.id)
         span.end(at, None if guarded.replaced else "guardrail_tripped")
         span.note(position=guarded.position, replaced=guarded.replaced)

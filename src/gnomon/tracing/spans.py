@@ -13,6 +13,7 @@ from gnomon.types.events import (
     ApprovalDecided,
     Compacted,
     Event,
+    Guarded,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
@@ -60,6 +61,9 @@ class Tracer:
                 if self._content:
                     self._waiting[message_id] = message
                 return ()
+            case Guarded(position="input", message_id=message_id) if message_id in self._waiting:
+                self._guard(entry)
+                return self._taken(seq, entry, at)
             case Compacted(turn_id=""):
                 return (self._compacted(seq, entry, at),)
             case TurnStarted():
@@ -84,7 +88,13 @@ class Tracer:
         for message_id in message_ids:
             message = self._waiting.pop(message_id, None)
             if message is not None and self._turn is not None:
-                self._turn.hear(message)
+                self._turn.hear(message_id, message)
+
+    def _guard(self, guarded: Guarded) -> None:
+        """A message that waits is shown as the model will be shown it, or not at all."""
+        del self._waiting[guarded.message_id]
+        if guarded.message is not None:
+            self._waiting[guarded.message_id] = guarded.message
 
     def _taken(self, seq: int, entry: Event, at: datetime) -> tuple[Trace, ...]:
         turn = self._turn_of(entry, at)
