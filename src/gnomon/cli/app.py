@@ -24,6 +24,7 @@ COMMANDS = {
     "sessions": f"{_SESSIONS}:sessions",
     "events": f"{_SESSIONS}:events",
     "audit": f"{_SESSIONS}:audit",
+    "traces": f"{_SESSIONS}:traces",
     "resume": f"{_SESSIONS}:resume",
     "cancel": f"{_SESSIONS}:cancel",
     "fork": f"{_SESSIONS}:fork",
@@ -35,7 +36,8 @@ COMMANDS = {
 """Name → the click command."""
 
 _LINES = [
-    ("sessions, events, audit", "List what was run; show what happened in it."),
+    ("sessions, events", "List what was run; show what happened in it."),
+    ("audit, traces", "Who decided and what ran; what the time was spent on."),
     ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
     ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
 ]

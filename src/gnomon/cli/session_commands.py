@@ -9,7 +9,7 @@ import click
 
 from gnomon.cli.command import CONTEXT, Command
 
-__all__ = ["audit", "cancel", "events", "fork", "resume", "sessions"]
+__all__ = ["audit", "cancel", "events", "fork", "resume", "sessions", "traces"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -96,6 +96,35 @@ def events(
             place_named(store, use_project=not no_project), session_id, after, output, follow=follow
         ),
         as_json=output != "text",
+    )
+
+
+@_command("traces", "gnomon traces ses_019a", "gnomon traces ses_019a --rebuild --output json")
+@_ID
+@click.option("--rebuild", is_flag=True, help="First make what is missing, from the session's events.")
+@_JSON
+@_common
+def traces(
+    session_id: str, rebuild: bool, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """Show what session ID spent its time on, as a tree: turns, model calls, tools.
+
+    Each line has its duration, tokens and cost, as far as they are known.
+    """
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.stores import told
+    from gnomon.cli.trace_tree import shown
+
+    as_json = output == "json"
+    return told(
+        lambda: shown(
+            place_named(store, use_project=not no_project),
+            session_id,
+            anew=rebuild,
+            as_json=as_json,
+            quiet=quiet,
+        ),
+        as_json=as_json,
     )
 
 

@@ -71,7 +71,8 @@ async def decide(
 ) -> ApprovalDecided:
     """Write the answer down, and give what was written.
 
-    `refuse` is told why one does not count, before that is raised. One that comes too late ends the wait all the same.
+    `refuse` is told why one does not count, before that is raised. One that comes too late ends the wait
+    all the same.
     """
     for _ in range(TRIES):
         asked = await _asked(ledger, answer, refuse)
