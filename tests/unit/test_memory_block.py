@@ -61,9 +61,10 @@ async def test_the_block_keeps_to_its_budget_with_whole_entries(budget: int) -> 
         assert shown
 
 
-async def test_an_entry_that_does_not_fit_leaves_its_place_to_smaller_ones() -> None:
+@pytest.mark.parametrize("size", [280, 1_000])
+async def test_an_entry_that_does_not_fit_leaves_its_place_to_smaller_ones(size: int) -> None:
     memory = await filled(2, "small {}")
-    await memory.remember("large", "x" * 1_000)
+    await memory.remember("large", "x" * size)
     assert lines(await memory.block(100)) == ["- fact 1: small 1", "- fact 0: small 0"]
 
 

@@ -9,6 +9,7 @@ from memory_shelves import START, CountingStore
 
 from gnomon.errors import InvalidInput
 from gnomon.memory import Memory
+from gnomon.memory._ranking import LONGEST_QUERY, ranked
 from gnomon.types.records import MemoryRecord
 
 
@@ -36,6 +37,18 @@ async def test_the_rare_word_counts_for_more_than_the_common_one() -> None:
     facts = [fact(f"user {n}", "the user said so", age_s=n) for n in range(8)]
     facts.append(fact("pet", "the dog of the user is called Argos", age_s=99))
     assert (await found("what is the dog of the user called", *facts))[0] == "pet"
+
+
+async def test_a_rare_word_alone_is_better_than_a_common_one_alone() -> None:
+    facts = [fact(f"n{n}", "coffee", age_s=n) for n in range(8)]
+    assert (await found("coffee tea", *facts, fact("rare", "tea", age_s=99)))[0] == "rare"
+
+
+async def test_the_order_of_the_store_does_not_matter() -> None:
+    facts = [fact("b", "tea", 5), fact("a", "tea", 5), fact("c", "tea", 1)]
+    for given in (facts, facts[::-1]):
+        assert [record.key for record in ranked(given, "")] == ["c", "a", "b"]
+        assert [record.key for record in ranked(given, "tea")] == ["c", "a", "b"]
 
 
 async def test_more_of_the_words_is_better() -> None:
@@ -111,3 +124,4 @@ async def test_ten_thousand_memories_are_read_once_in_pages() -> None:
 
 async def test_a_question_of_any_length_is_answered() -> None:
     assert await found("tea " * 500_000, fact("a", "tea")) == ["a"]
+    assert await found("x" * LONGEST_QUERY + " tea", fact("a", "tea")) == []

@@ -62,6 +62,13 @@ async def test_what_is_for_this_conversation_is_not_seen_in_another() -> None:
     assert await call(tools["forget"], key="task") == "forgotten"
 
 
+async def test_the_model_is_told_what_is_for_this_conversation() -> None:
+    memory = Memory(CountingStore(), agent_id="helper", user_id="ann")
+    await memory.remember("task", "dig", session_id="ses_1")
+    assert "- task: dig" in await memory.instructions(HERE)
+    assert await memory.instructions(ToolContext(call_id="", session_id="ses_2")) == ""
+
+
 async def test_what_is_for_a_conversation_that_is_not_kept_is_not_kept_for_good_instead() -> None:
     store = CountingStore()
     with pytest.raises(ToolFailed, match="this conversation is not kept"):
