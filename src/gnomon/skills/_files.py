@@ -74,8 +74,8 @@ def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or "its name is not usable"
 
 
-def files_in(folder: str) -> list[str]:
-    """The paths of the files below the folder, by name; not hidden ones, links, or more than a few."""
+def files_in(folder: str, *, but: str) -> list[str]:
+    """The paths of the files below the folder, `but` that one; not hidden ones, links, or very many."""
     found: list[str] = []
     left = [""]
     while left and len(found) < MOST_FILES:
@@ -84,7 +84,7 @@ def files_in(folder: str) -> list[str]:
             path = os.path.join(below, entry.name)
             if entry.is_dir(follow_symlinks=False) and path.count(os.sep) < DEEPEST - 1:
                 left.append(path)
-            elif entry.is_file(follow_symlinks=False):
+            elif entry.is_file(follow_symlinks=False) and path != but:
                 found.append(path)
     return sorted(found)[:MOST_FILES]
 

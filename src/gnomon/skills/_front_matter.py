@@ -19,7 +19,7 @@ __all__ = ["split_front_matter"]
 
 _KEY = re.compile(r"([A-Za-z0-9_.-]{1,64})[ \t]*:(?:[ \t]+(.*))?")
 _FOLDED = re.compile(r"([>|])[-+0-9]{0,2}[ \t]*(?:#.*)?")
-_COMMENT = re.compile(r"[ \t]+#.*")
+_COMMENT = re.compile(r"[ \t]#.*")
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "LONGEST_LIST",
     "LONGEST_NAME",
     "MOST_SKILLS",
+    "SKILL_FILE",
     "SKILL_LIMIT_BYTES",
     "Found",
     "Skill",

@@ -13,7 +13,7 @@ from gnomon._trust import one_line, real_path
 from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.errors import InvalidInput, ToolFailed
 from gnomon.skills._files import files_in, read_inside
-from gnomon.skills._reading import SKILL_LIMIT_BYTES, Found, Skill, read_skills
+from gnomon.skills._reading import SKILL_FILE, SKILL_LIMIT_BYTES, Found, Skill, read_skills
 from gnomon.skills._trusting import is_inside, is_trusted, not_trusted
 from gnomon.tools.function import tool
 
@@ -80,7 +80,7 @@ class Skills:
             name: the name of the skill, as it is listed
         """
         wanted = self._named(name)
-        files = [path for path in files_in(wanted.folder) if path != "SKILL.md"]
+        files = files_in(wanted.folder, but=SKILL_FILE)
         listed = f"\n\nFiles, to be read with skill_file: {', '.join(files)}" if files else ""
         return fenced("skill", f"# {wanted.name}\n\n{wanted.body}{listed}")
 
