@@ -77,7 +77,7 @@ class CountingStore:
 class FailingStore(CountingStore):
     """Each of its methods raises the same."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
@@ -95,13 +95,15 @@ class FailingStore(CountingStore):
 
 
 class HangingStore(CountingStore):
-    """It never answers; what it was asked was told to stop is counted."""
+    """It never answers, says when somebody waits for it, and counts who has given up."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.waiting = asyncio.Event()
         self.stopped = 0
 
     async def _hang(self) -> None:
+        self.waiting.set()
         try:
             await asyncio.Event().wait()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -169,6 +170,7 @@ async def test_a_store_that_hangs_is_not_waited_for(name: str) -> None:
     [
         (FailingStore(Unavailable("the database is away")), "the database is away"),
         (FailingStore(RuntimeError("sk-abcdEFGH12345678")), "RuntimeError"),
+        (FailingStore(asyncio.CancelledError()), "was interrupted"),
         (HangingStore(), "did not answer within 0.01 s"),
     ],
 )
@@ -183,6 +185,17 @@ async def test_a_turn_goes_on_without_a_block_and_the_log_says_so(
     assert record.getMessage().startswith("a turn goes without memory: ")
     assert said in record.getMessage()
     assert "sk-abcd" not in caplog.text
+
+
+async def test_a_cancellation_from_outside_ends_the_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    store = HangingStore()
+    waiting = asyncio.create_task(Memory(store, agent_id="helper", user_id="ann").instructions(HERE))
+    await store.waiting.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert store.stopped == 1
+    assert caplog.records == []
 
 
 # --- with an agent ----------------------------------------------------------

@@ -5,20 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
 from skill_folders import GOOD, Place
 
 from gnomon import Agent
-from gnomon.contracts.tool import ToolContext
+from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.errors import InvalidInput, NotTrusted, ToolFailed
 from gnomon.skills import Skills
 from gnomon.skills._files import MOST_FILES, files_in
 from gnomon.skills._reading import LONGEST_LIST, MOST_SKILLS, SKILL_LIMIT_BYTES
 from gnomon.skills.skills import FILE_LIMIT_BYTES
-from gnomon.testing import ScriptedProvider, calls, says
+from gnomon.testing import ScriptedProvider, ToolContract, calls, says
 
 HERE = ToolContext(call_id="call_1", session_id="ses_1")
 
@@ -176,6 +180,42 @@ async def test_a_long_skill_reaches_the_model_whole(place: Place) -> None:
     assert "step 2500\n" in await asked(skills, "skill", name="long")
 
 
+class SkillSuite(ToolContract):
+    """What both tools have in common."""
+
+    __test__ = False
+
+    named: ClassVar[str]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Tool]:
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(Path(folder))
+            (place.add("charts") / "style.md").write_text("Always blue.")
+            tools = {tool.name: tool for tool in Skills([place.skills], trusted=True).tools()}
+            yield tools[self.named]
+
+
+class TestSkill(SkillSuite):
+    __test__ = True
+
+    named = "skill"
+    arguments = '{"name": "charts"}'
+    answer = "<skill>\n# charts\n\nDo it.\n\nFiles, to be read with skill_file: style.md\n</skill>"
+    invalid = {"{}": "name", '{"name": 5}': "name", '{"name": "charts", "path": "x"}': "path"}
+    failing = '{"name": "other"}'
+
+
+class TestSkillFile(SkillSuite):
+    __test__ = True
+
+    named = "skill_file"
+    arguments = '{"name": "charts", "path": "style.md"}'
+    answer = "Always blue."
+    invalid = {'{"name": "charts"}': "path", '{"name": "charts", "path": ["x"]}': "path"}
+    failing = '{"name": "charts", "path": "../x"}'
+
+
 # --- trust ------------------------------------------------------------------
 
 
@@ -198,6 +238,13 @@ async def test_the_users_own_folders_need_no_trust(own: str, tmp_path: Path) -> 
     place = Place(tmp_path)
     place.add("charts", into=place.home / own)
     assert await listed(read(place, place.home / own)) == ["charts"]
+
+
+@pytest.mark.parametrize("like", [".agents-evil/skills", ".config/gnomon2/skills", "project2/skills"])
+def test_a_folder_that_is_called_almost_like_a_trusted_one_is_not(like: str, place: Place) -> None:
+    place.add("charts", into=place.home / like)
+    with pytest.raises(NotTrusted):
+        read(place, place.home / like)
 
 
 async def test_a_folder_that_is_no_longer_trusted_is_no_longer_read(

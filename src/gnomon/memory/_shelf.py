@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar, cast
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from gnomon.contracts.storage import MemoryStore
-from gnomon.engine.patience import Late, Patience
+from gnomon.engine.patience import Late, Patience, is_meant_for_us
 from gnomon.errors import InvalidInput, Unavailable
 from gnomon.memory._scope import Scope
 from gnomon.types.records import MemoryRecord
@@ -58,6 +59,10 @@ class Shelf:
             return await Patience(self._timeout_s).wait_for(work, "memory")
         except Late:
             raise Unavailable(f"the store of memory did not answer within {self._timeout_s:g} s") from None
+        except asyncio.CancelledError as error:
+            if is_meant_for_us(error):
+                raise
+            raise Unavailable("the store of memory was interrupted") from error
 
     async def _opened(self) -> MemoryStore:
         given: object = self._store
