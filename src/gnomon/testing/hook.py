@@ -8,6 +8,7 @@ import logging
 import tracemalloc
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import msgspec
 
@@ -61,8 +62,7 @@ class HookContract(Contract[Hook]):
 
     async def test_it_is_a_hook(self) -> None:
         async with self.open() as hook:
-            given: object = hook
-            expect("whether it has before and after", True, isinstance(given, Hook))
+            expect("whether it has before and after", True, isinstance(cast(object, hook), Hook))
 
     async def test_every_kind_of_step_is_taken_before_and_after(self) -> None:
         """However it ended: well, with an error, cancelled, or with nothing to show."""

@@ -1,0 +1,1 @@
+"""Hooks: what stands beside each step, or around it."""
