@@ -12,7 +12,10 @@ from typing import Generic, Literal, Self, TypeAlias, cast, overload
 import msgspec
 
 from gnomon import registry
+from gnomon.contracts.compactor import Compactor
 from gnomon.contracts.counter import TokenCounter
+from gnomon.contracts.guardrail import Guardrail
+from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import OnLeave
 from gnomon.contracts.storage import Storage
@@ -21,8 +24,10 @@ from gnomon.engine.accounts import Accounts
 from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock, SystemClock
+from gnomon.engine.context import Context
 from gnomon.engine.definition import Definition, OnChange, Permissions, Toolbox
 from gnomon.engine.given import check_number, checked_messages, checked_name, of_kind, one_of
+from gnomon.engine.guards import Guards
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
 from gnomon.engine.instructions import Instructions, check_instructions
@@ -33,6 +38,7 @@ from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
+from gnomon.hooks.chain import Chain
 from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
@@ -102,6 +108,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     @overload
@@ -127,6 +137,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     def __init__(
@@ -151,12 +165,17 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None:
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
         check_number("max_tokens", max_tokens, is_whole=True)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
+        accounts = Accounts(_counter(counter), catalogue)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
@@ -168,7 +187,7 @@ class Agent(Generic[Out]):
             provider=provider,
             tools=_toolbox(tools, answer),
             budget=of_kind("a budget", budget, Budget, "Budget(rounds=10)") or Budget(),
-            accounts=Accounts(_counter(counter), catalogue),
+            accounts=accounts,
             instructions=instructions,
             answer=answer,
             permissions=one_of("permissions", permissions, Permissions),
@@ -177,6 +196,9 @@ class Agent(Generic[Out]):
             max_tokens=max_tokens,
             thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
+            hooks=_hook(hooks),
+            guards=_guards(guardrails),
+            context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
 
     @classmethod
@@ -344,6 +366,8 @@ class Agent(Generic[Out]):
             runtime = self._live()  # which lets go of what was left open in a loop that is over
         if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
             await runtime.close()
+        if isinstance(self._definition.hooks, Chain):
+            await self._definition.hooks.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -409,6 +433,40 @@ def _made_counter(name: str) -> TokenCounter:
     return made
 
 
+def _hook(given: object) -> Chain | None:
+    """The hooks as one, which the engine has around each step."""
+    hooks = [_made("hooks", each) for each in _listed(given, "hooks")]
+    return Chain(cast("Sequence[Hook]", hooks)) if hooks else None
+
+
+def _guards(given: object) -> Guards | None:
+    guardrails = [_made("guardrails", each) for each in _listed(given, "guardrails")]
+    for each in guardrails:
+        if isinstance(each, type) or not isinstance(each, Guardrail):
+            raise TypeError(f"a guardrail has a name, positions and a check; {each!r} has not")
+    return Guards(cast("Sequence[Guardrail]", guardrails)) if guardrails else None
+
+
+def _context(
+    compactor: object, tokens: int | None, accounts: Accounts, catalogue: Catalogue, provider: Provider
+) -> Context | None:
+    check_number("context_tokens", tokens, is_whole=True)
+    if compactor is None:
+        if tokens is not None:
+            raise ConfigError("context_tokens need a compactor", hint='such as compactor="truncate"')
+        return None
+    made = _made("compactors", compactor)
+    if isinstance(made, type) or not isinstance(made, Compactor):
+        raise TypeError(f"a compactor is a name such as 'truncate' or a Compactor, not {made!r}")
+    window = catalogue.facts(f"{provider.name}:{provider.model}").context_window
+    return Context(made, lambda: accounts.counter, limit=tokens, window=window)
+
+
+def _made(kind: str, given: object) -> object:
+    """An object, or what the registry makes of its name."""
+    return cast("Callable[[], object]", registry.load(kind, given))() if isinstance(given, str) else given
+
+
 def _provider(model: object, settings: object) -> Provider:
     if settings is not None and not isinstance(settings, Mapping):
         raise TypeError(f"settings are a mapping by name, not {type(settings).__name__}")
@@ -422,7 +480,7 @@ def _provider(model: object, settings: object) -> Provider:
 
 
 def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
-    made = Toolbox(_tool(item) for item in _listed(tools))
+    made = Toolbox(_tool(item) for item in _listed(tools, "tools"))
     for offered in answer.tools if answer is not None else ():
         if made.get(offered.name) is not None:
             raise ConfigError(
@@ -432,10 +490,10 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
     return made
 
 
-def _listed(tools: object) -> Sequence[object]:
-    if isinstance(tools, Sequence) and not isinstance(tools, str | bytes):
-        return cast("Sequence[object]", tools)
-    raise TypeError(f"tools are given as a list, not as {type(cast(object, tools)).__name__}")
+def _listed(given: object, what: str) -> Sequence[object]:
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return cast("Sequence[object]", given)
+    raise TypeError(f"{what} are given as a list, not as {type(cast(object, given)).__name__}")
 
 
 def _tool(item: object) -> Tool:

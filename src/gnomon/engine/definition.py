@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
 from gnomon.contracts.tool import (
@@ -23,6 +24,8 @@ from gnomon.contracts.tool import (
 from gnomon.engine.accounts import Accounts
 from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
+from gnomon.engine.context import Context
+from gnomon.engine.guards import Guards
 from gnomon.engine.instructions import Instructions
 from gnomon.errors import ConfigError
 from gnomon.types.messages import Message, ToolDef
@@ -102,6 +105,9 @@ class Definition:
         permissions: Permissions = "bypass",
         on_change: OnChange = "continue",
         deps: object = None,
+        hooks: Hook | None = None,
+        guards: Guards | None = None,
+        context: Context | None = None,
     ) -> None:
         self.name = name
         self.provider = provider
@@ -113,6 +119,9 @@ class Definition:
         self.permissions: Permissions = permissions
         self.on_change: OnChange = on_change
         self.deps = deps
+        self.hooks = hooks
+        self.guards = guards
+        self.context = context
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._thinking = thinking

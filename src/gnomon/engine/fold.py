@@ -131,6 +131,11 @@ class Fold:
         return self._view.messages
 
     @property
+    def places(self) -> Sequence[int]:
+        """Where each of those messages stands; 0 is before all events."""
+        return self._view.places()
+
+    @property
     def open_turn(self) -> TurnState | None:
         return self.turn if self.turn is not None and self.turn.ended is None else None
 

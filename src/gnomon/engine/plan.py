@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.budget import Meter
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.fold import Fold
+from gnomon.engine.guards import stopped_by
 from gnomon.engine.ids import new_id
 from gnomon.engine.turn import TurnState
 from gnomon.errors import DefinitionChanged, InvalidOutput
 from gnomon.types.codec import error_event
 from gnomon.types.events import (
     CancelRequested,
+    Guarded,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
@@ -63,6 +67,8 @@ class Planner:
     is_calling: bool = False
     """Whether calls are under way: the step that a cancel may have to wait for."""
     _attempts: int = 0
+    _stopped: BaseException | None = None
+    """What the turn that is about to begin ends with at once."""
 
     def __init__(
         self, agent: Definition, clock: Clock, *, turns: int | None, turn_id: str | None = None
@@ -72,6 +78,8 @@ class Planner:
         self._turns = turns
         self._turn_id = turn_id
         """How many turns may still begin; `None` is any number."""
+        self.guarded: dict[str, list[Guarded]] = {}
+        """What guardrails have against messages, of those that they were shown."""
 
     def begin(self, epoch: int) -> None:
         """A runner has claimed the session, or is about to."""
@@ -84,6 +92,7 @@ class Planner:
 
     def next(self, fold: Fold, turn: TurnState | None, facts: Sequence[LedgerEntry]) -> Step:
         """What comes after the facts, which are not in the fold yet."""
+        self._stopped = None
         if turn is None or turn.ended is not None:
             return self._between(fold, facts, is_cancelled=fold.cancel is not None)
         ending = self._ending(fold, turn)
@@ -106,13 +115,26 @@ class Planner:
         if is_cancelled:  # before it began
             reason = fold.cancel.reason if fold.cancel is not None else ""
             return Step((started, TurnCancelled(turn_id, reason, cost=0.0)), "again")
-        return Step((started, self._asked(turn_id)), "ask")
+        guarded = self._against(turn_id, inputs)
+        self._stopped = stopped_by(guarded) if guarded else None
+        if self._stopped is not None:
+            return Step(
+                (started, *guarded, TurnFailed(turn_id, error_event(self._stopped), cost=0.0)), "again"
+            )
+        return Step((started, *guarded, self._asked(turn_id)), "ask")
+
+    def _against(self, turn_id: str, inputs: Sequence[str]) -> list[Guarded]:
+        """What guardrails have against the messages that the model would be shown now."""
+        found = [each for message_id in inputs for each in self.guarded.get(message_id, ())]
+        return [msgspec.structs.replace(each, turn_id=turn_id) for each in found]
 
     def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
         """One turn a message; what is handed in together is answered together."""
         given = {entry.message_id: entry for entry in facts if isinstance(entry, MessageReceived)}
         inputs: list[str] = []
         for received in ({at: each.received for at, each in fold.waiting.items()} | given).values():
+            if received.steer and stopped_by(self.guarded.get(received.message_id, ())):
+                continue  # the turn that it was for ends by it
             inputs.append(received.message_id)
             if not received.joins_next:
                 break
@@ -122,7 +144,7 @@ class Planner:
         """A turn has begun."""
         self._meter.start()
         self._turn_id = None
-        self.failure, self.is_cancelled, self.reason = None, False, ""
+        self.failure, self.is_cancelled, self.reason = self._stopped, False, ""
         if self._turns is not None:
             self._turns = max(self._turns - 1, 0)  # no more may begin, said while this one was written
 
@@ -212,7 +234,12 @@ class Planner:
             self.failure = repair
             return self._ended(fold, self._failed(turn, repair))
         inputs = (*steers, *(entry.message_id for entry in repair))
-        return Step((*repair, self._asked(turn.id, turn, inputs)), "ask")
+        guarded = self._against(turn.id, inputs)
+        stopped = stopped_by(guarded) if guarded else None
+        if stopped is not None:
+            self.failure = stopped
+            return self._ended(fold, (*guarded, *self._failed(turn, stopped)))
+        return Step((*repair, *guarded, self._asked(turn.id, turn, inputs)), "ask")
 
     def _asked(
         self, turn_id: str, turn: TurnState | None = None, inputs: tuple[str, ...] = ()

@@ -18,13 +18,16 @@ import msgspec
 from gnomon.contracts.tool import SupportsProgress, Tool, ToolContext
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.capping import capped
+from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.definition import Definition, Traits
+from gnomon.engine.hooks import tool_step
 from gnomon.engine.ids import idempotency_key
 from gnomon.engine.patience import Late, Patience, is_meant_for_us
-from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
+from gnomon.errors import AskUser, GnomonError, ToolDenied, ToolError, ToolTimeout
 from gnomon.types.codec import encodable
-from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
+from gnomon.types.events import Guarded, QuestionAsked, ToolFinished, ToolIntent, ToolProgress
 from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus, UnknownPart
+from gnomon.types.steps import HookEvent
 
 __all__ = ["Job", "Outcome", "ToolRunner", "grouped", "job_of"]
 
@@ -104,6 +107,8 @@ class ToolRunner:
         parallel: asyncio.Semaphore,
         *,
         can_ask: bool = True,
+        clock: Clock | None = None,
+        note: Callable[[Guarded], None] | None = None,
     ) -> None:
         self._agent = agent
         self._session_id = session_id
@@ -111,6 +116,9 @@ class ToolRunner:
         self._message_id = message_id
         self._places = parallel
         self._can_ask = can_ask
+        self._clock = clock or SystemClock()
+        self._note = note
+        """Where it is told what a guardrail had against a result."""
 
     def key(self, call: ToolCall) -> str:
         return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
@@ -129,10 +137,55 @@ class ToolRunner:
             return ToolFinished(self._turn_id, job.refusal)
         async with self._places:
             started = time.monotonic()
-            outcome = await self._outcome(job, attempt, report)
+            outcome = await self._stepped(job, attempt, report)
             if isinstance(outcome, QuestionAsked):
                 return outcome
-            return self.finished(job, outcome, time.monotonic() - started)
+            return self.finished(job, await self._guarded(outcome), time.monotonic() - started)
+
+    async def _guarded(self, result: ToolResult) -> ToolResult:
+        """What guardrails let pass of a result."""
+        guards = self._agent.guards
+        if guards is None or not guards.results:
+            return result
+        passed, against = await guards.result(self._turn_id, result)
+        if self._note is not None:
+            for each in against:
+                self._note(each)
+        return passed
+
+    async def _stepped(
+        self, job: Job, attempt: int, report: Callable[[ToolProgress], None] | None
+    ) -> ToolResult | QuestionAsked:
+        """What the call comes to, with the agent's hooks around it."""
+        hooks = self._agent.hooks
+        if hooks is None:
+            return await self._outcome(job, attempt, report)
+
+        async def run(call: ToolCall) -> ToolResult | QuestionAsked:
+            return await self._outcome(self._rewritten(job, call), attempt, report)
+
+        event = HookEvent(
+            kind="tool",
+            name=job.call.name,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            attempt=attempt,
+            tool_call=job.call,
+            started_at=self._clock.now(),
+        )
+        try:
+            outcome = await tool_step(hooks, event, run, self._clock)
+        except GnomonError as error:
+            log.warning("a hook broke the call %s of %r: %s", job.call.id, job.call.name, error)
+            return ToolResult.of(job.call, f"not done: {encodable(error.summary)}", status="error")
+        return outcome if isinstance(outcome, QuestionAsked) else checked_result(job.call, outcome)
+
+    def _rewritten(self, job: Job, call: ToolCall) -> Job:
+        """The job with the arguments that a hook left, which are asked about anew."""
+        if call == job.call:
+            return job
+        same = msgspec.structs.replace(job.call, arguments=call.arguments)
+        return job_of(same, self._agent)
 
     def finished(self, job: Job, result: ToolResult, duration_s: float = 0.0) -> ToolFinished:
         """The result, as long as a model may be shown it."""
@@ -145,6 +198,8 @@ class ToolRunner:
     ) -> ToolResult | QuestionAsked:
         """The result of the tool, or one that says what went wrong with it."""
         call = job.call
+        if job.refusal is not None:  # of arguments that a hook has put in
+            return job.refusal
         try:
             return checked_result(call, await self._execute(job, attempt, report))
         except AskUser as asked:
