@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gnomon.contracts.hook import Hook
+from gnomon.hooks.chain import Chain
 from gnomon.hooks.cost import CostTracker
 from gnomon.hooks.logging import LoggingHook
 from gnomon.hooks.metrics import MetricsHook
@@ -49,3 +50,11 @@ class TestMetrics(HookContract):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Hook]:
         yield MetricsHook()
+
+
+class TestChain(HookContract):
+    """Several keep their word as one does."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Hook]:
+        yield Chain([LoggingHook(), MetricsHook(), RetryHook(tools=["tide"]), CostTracker(total=1_000_000.0)])
