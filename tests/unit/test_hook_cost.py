@@ -130,7 +130,8 @@ async def test_a_step_that_could_not_begin_counts_with_what_it_has_spent() -> No
 
 async def test_what_a_cache_gives_costs_nothing_even_where_no_price_is_known() -> None:
     cost = tracker()
-    await ask(cost, question(name="nobody:knows"), Service(answer(usage=used(0, 0))))
+    end = Finish(stop_reason="end_turn", usage=used(0, 0), provider="nobody", model="knows")
+    await ask(cost, question(name="nobody:knows"), Service((TextDelta(0, "x"), end)))
     assert cost.report().total == Spend(known=Decimal(0), priced=1, usage=used(0, 0))
 
 
@@ -193,6 +194,15 @@ async def test_an_answer_that_is_left_counts_with_what_was_said_of_it_and_as_unk
                 break
     total = cost.report().total
     assert (total.known, total.priced, total.unpriced) == (CENTS_20, 1, 1)
+    assert service.open == 0
+
+
+async def test_whoever_closes_the_events_closes_the_connection() -> None:
+    service = Service((TextDelta(0, "x"), TextDelta(0, "y")))
+    events = aiter(await tracker().around(question(), service))
+    await anext(events)
+    assert service.open == 1
+    await events.aclose()
     assert service.open == 0
 
 
@@ -370,22 +380,17 @@ async def test_a_report_can_be_written_down_and_read() -> None:
     assert msgspec.json.decode(msgspec.json.encode(report), type=CostReport) == report
 
 
-async def test_a_report_may_be_asked_for_by_another_thread() -> None:
-    cost, problems = tracker(keep=5), list[BaseException]()
-
-    def reporting() -> None:
-        try:
-            for _ in range(300):
-                cost.report()
-        except BaseException as error:
-            problems.append(error)
-
-    thread = Thread(target=reporting)
-    thread.start()
-    for number in range(300):
-        await ask(cost, question(session=f"s{number}"), Service(answer()))
+async def test_a_report_waits_for_what_is_being_counted() -> None:
+    """It may be asked for by another thread."""
+    cost, reports = tracker(), list[CostReport]()
+    await ask(cost, question(), Service(answer()))
+    thread = Thread(target=lambda: reports.append(cost.report()))
+    with cost._lock:
+        thread.start()
+        thread.join(0.05)
+        assert reports == []
     thread.join()
-    assert problems == []
+    assert reports == [cost.report()]
 
 
 # --- how it is made -----------------------------------------------------------------------

@@ -255,22 +255,17 @@ def test_it_can_be_read_before_anything_happened() -> None:
     assert "# TYPE gnomon_steps_total counter" in hook().text()
 
 
-async def test_it_may_be_read_by_another_thread() -> None:
-    metrics, problems = hook(), list[BaseException]()
-
-    def reading() -> None:
-        try:
-            for _ in range(200):
-                metrics.text()
-        except BaseException as error:
-            problems.append(error)
-
-    thread = Thread(target=reading)
-    thread.start()
-    for number in range(200):
-        await step(metrics, msgspec.structs.replace(tool_step(), name=f"t{number}"))
+async def test_a_reader_waits_for_what_is_being_counted() -> None:
+    """It may be another thread."""
+    metrics, texts = hook(), list[str]()
+    await step(metrics, tool_step())
+    thread = Thread(target=lambda: texts.append(metrics.text()))
+    with metrics._lock:
+        thread.start()
+        thread.join(0.05)
+        assert texts == []
     thread.join()
-    assert problems == []
+    assert texts == [metrics.text()]
 
 
 # --- OpenTelemetry ------------------------------------------------------------------------
