@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias, cast, overload
 
 import msgspec
 
@@ -34,11 +34,11 @@ from gnomon.engine.instructions import Instructions, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
+from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.hooks.chain import Chain
 from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
@@ -48,6 +48,9 @@ from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
 from gnomon.types.steps import Out, Turn
+
+if TYPE_CHECKING:
+    from gnomon.hooks.chain import Chain
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 
@@ -97,6 +100,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -126,6 +131,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -154,6 +161,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -173,33 +182,39 @@ class Agent(Generic[Out]):
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
         check_number("max_tokens", max_tokens, is_whole=True)
+        check_number("approval_timeout_s", approval_timeout_s)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
-        accounts = Accounts(_counter(counter), catalogue)
+        accounts, toolbox = Accounts(_counter(counter), catalogue), _toolbox(tools, answer)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
-        self._is_durable = storage is not None
         self._adopts = adopt
+        self._chain = _hook(hooks)
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
             provider=provider,
-            tools=_toolbox(tools, answer),
+            tools=toolbox,
             budget=of_kind("a budget", budget, Budget, "Budget(rounds=10)") or Budget(),
             accounts=accounts,
             instructions=instructions,
             answer=answer,
             permissions=one_of("permissions", permissions, Permissions),
+            rules=_rules(rules, toolbox),
+            approval_timeout_s=approval_timeout_s,
             on_change=one_of("on_change", on_change, OnChange),
             temperature=temperature,
             max_tokens=max_tokens,
             thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
-            hooks=_hook(hooks),
+            hooks=self._chain,
             guards=_guards(guardrails),
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
+
+        # A run that may have to wait for leave is a session that can, be it in memory.
+        self._is_durable = storage is not None or self._definition.may_ask
 
     @classmethod
     def from_file(
@@ -366,8 +381,8 @@ class Agent(Generic[Out]):
             runtime = self._live()  # which lets go of what was left open in a loop that is over
         if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
             await runtime.close()
-        if isinstance(self._definition.hooks, Chain):
-            await self._definition.hooks.close()
+        if self._chain is not None:
+            await self._chain.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -436,7 +451,11 @@ def _made_counter(name: str) -> TokenCounter:
 def _hook(given: object) -> Chain | None:
     """The hooks as one, which the engine has around each step."""
     hooks = [_made("hooks", each) for each in _listed(given, "hooks")]
-    return Chain(cast("Sequence[Hook]", hooks)) if hooks else None
+    if not hooks:
+        return None
+    from gnomon.hooks.chain import Chain
+
+    return Chain(cast("Sequence[Hook]", hooks))
 
 
 def _guards(given: object) -> Guards | None:
@@ -487,6 +506,18 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
                 f"a tool is called {offered.name!r}, which is the name of the tool that takes the output",
                 hint="give it another name",
             )
+    return made
+
+
+def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:
+    rules = tuple(Rule.parse(each) if isinstance(each, str) else each for each in _listed(given, "rules"))
+    for rule in cast("tuple[object, ...]", rules):
+        if not isinstance(rule, Rule):
+            raise TypeError(
+                f"a rule is a text such as 'deny delete_file' or a Rule, not {type(rule).__name__}"
+            )
+    made = cast("tuple[Rule, ...]", rules)
+    check_rules(made, toolbox.definitions)
     return made
 
 

@@ -88,6 +88,9 @@ class Calls:
         answered = [job for job in jobs if self._is_answered(job, turn)]
         if answered:
             return Batch([self._answer(runner, job, turn) for job in answered], answered, "answer")
+        if jobs[0].asks is not None and jobs[0].call.id not in turn.requests:
+            asking = [(job, job.asks) for job in jobs if job.asks and job.call.id not in turn.requests]
+            return Batch([runner.request(job, why) for job, why in asking], (), "answer")
         group = [
             job for job in grouped(jobs) if job.call.id not in turn.questions or self._runs_again(job, turn)
         ]
@@ -96,7 +99,8 @@ class Calls:
 
     def _jobs(self, turn: TurnState) -> list[Job]:
         extra = self._reader if self._journal.fold.cut else None
-        return [job_of(call, self._agent, extra) for call in turn.open_calls]
+        learned = self._journal.fold.rules
+        return [job_of(call, self._agent, extra, turn=turn, learned=learned) for call in turn.open_calls]
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         journal = self._journal
@@ -110,6 +114,7 @@ class Calls:
             can_ask=journal.is_shared,
             clock=self._clock,
             note=self._guarded.append,
+            learned=journal.fold.rules,
         )
 
     def _is_unsettled(self, job: Job, turn: TurnState) -> bool:

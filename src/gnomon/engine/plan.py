@@ -7,6 +7,7 @@ have written in between, the same questions are asked again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from gnomon.engine.turn import TurnState
 from gnomon.errors import DefinitionChanged, InvalidOutput
 from gnomon.types.codec import error_event
 from gnomon.types.events import (
+    ApprovalDecided,
     CancelRequested,
     Guarded,
     LedgerEntry,
@@ -38,7 +40,7 @@ from gnomon.types.events import (
 )
 from gnomon.types.messages import ToolCall, ToolResult
 
-__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back"]
+__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back", "wakes_at"]
 
 _COMPLETE = ("end_turn", "tool_use", "stop_sequence")
 
@@ -74,6 +76,7 @@ class Planner:
         self, agent: Definition, clock: Clock, *, turns: int | None, turn_id: str | None = None
     ) -> None:
         self._agent = agent
+        self._clock = clock
         self._meter = Meter(agent.budget, clock)
         self._turns = turns
         self._turn_id = turn_id
@@ -164,7 +167,7 @@ class Planner:
 
     def _is_in_step(self, asked: CancelRequested, turn: TurnState) -> bool:
         """Whether the step that is to end first has not ended."""
-        return asked.mode == "after_step" and self.is_calling and not turn.open_questions
+        return asked.mode == "after_step" and self.is_calling and not turn.is_waiting
 
     def _cancelled(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry]:
         reason = self.reason or (fold.cancel.reason if fold.cancel is not None else "")
@@ -223,7 +226,10 @@ class Planner:
 
     def _inside(self, fold: Fold, turn: TurnState) -> Step:
         if turn.open_calls:
-            return Step((), "wait" if turn.open_questions else "call")
+            expired = _expired(turn, self._clock.now()) if turn.requests else ()
+            if expired:
+                return Step(expired, "again")
+            return Step((), "wait" if turn.is_waiting else "call")
         return self._go_on(fold, turn)
 
     def _go_on(self, fold: Fold, turn: TurnState) -> Step:
@@ -278,14 +284,35 @@ def cancelling(turn: TurnState, reason: str, agent: Definition) -> Sequence[Ledg
     return (*results, TurnCancelled(turn.id, reason, turn.usage, _cost(turn)))
 
 
-def has_work(fold: Fold, agent: Definition) -> bool:
-    """Whether a runner would find something to do: a turn that can go on, or a message that waits."""
+def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool:
+    """Whether a runner would find something to do: a turn that can go on, or a message that waits.
+
+    By `now` leave that was asked for may not have been given in time.
+    """
     turn = fold.open_turn
     if turn is None:
         return bool(fold.waiting)
     if fold.cancel is not None:
         return True
-    return not is_held_back(turn, agent) and not turn.open_questions
+    if is_held_back(turn, agent):
+        return False
+    return not turn.is_waiting or (now is not None and bool(_expired(turn, now)))
+
+
+def wakes_at(fold: Fold) -> datetime | None:
+    """When to look at a session that waits for leave: nobody may give it."""
+    turn = fold.open_turn
+    times = [each.expires_at for each in turn.open_requests if each.expires_at] if turn is not None else []
+    return min(times, default=None)
+
+
+def _expired(turn: TurnState, now: datetime) -> tuple[ApprovalDecided, ...]:
+    """The requests for leave that nobody has answered in time."""
+    return tuple(
+        ApprovalDecided(each.approval_id, "expired", by="")
+        for each in turn.open_requests
+        if each.expires_at is not None and each.expires_at <= now
+    )
 
 
 def is_held_back(turn: TurnState, agent: Definition) -> bool:
