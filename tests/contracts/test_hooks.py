@@ -55,6 +55,8 @@ class TestMetrics(HookContract):
 class TestChain(HookContract):
     """Several keep their word as one does."""
 
+    limit_s = 180.0
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Hook]:
         yield Chain([LoggingHook(), MetricsHook(), RetryHook(tools=["tide"]), CostTracker(total=1_000_000.0)])

@@ -197,6 +197,17 @@ async def test_an_answer_that_is_left_counts_with_what_was_said_of_it_and_as_unk
     assert service.open == 0
 
 
+@pytest.mark.parametrize(("code", "unpriced"), [("cached", 0), ("model", 1)])
+async def test_an_answer_out_of_a_cache_that_is_left_has_cost_nothing(code: str, unpriced: int) -> None:
+    cost = tracker()
+    service = Service((StreamWarning("from the cache", code), TextDelta(0, "x"), TextDelta(0, "y")))
+    async with await cost.around(question(), service) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                break
+    assert cost.report().total == Spend(unpriced=unpriced)
+
+
 async def test_whoever_closes_the_events_closes_the_connection() -> None:
     service = Service((TextDelta(0, "x"), TextDelta(0, "y")))
     events = aiter(await tracker().around(question(), service))

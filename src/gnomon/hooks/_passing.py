@@ -18,6 +18,9 @@ __all__ = ["Outcome", "passing"]
 _TOLD = frozenset({UsageUpdate, AttemptDiscarded, StreamWarning, Unknown, Done})
 """What shows nobody anything; or is the end."""
 
+_CACHED = "cached"
+"""The code of the warning that an answer out of a cache begins with: nothing of it was paid for."""
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one stream came to: an answer, or nothing but what was spent on it.
@@ -85,6 +88,7 @@ class _Seen:
         self._discarded: list[Spent] = []
         self._usage: Usage | None = None
         self._is_over = False
+        self._is_free = False
         self._has_begun = False
         self.is_shown = False
 
@@ -104,6 +108,8 @@ class _Seen:
             if usage is not None:
                 self._discarded.append(spent(usage, event.provider, event.model))
             self._usage, self.is_shown = None, False
+        elif isinstance(event, StreamWarning) and event.code == _CACHED:
+            self._is_free = True
 
     def fail(self, error: GnomonError) -> None:
         """A failed attempt says what it has used, or the events have said it."""
@@ -113,7 +119,7 @@ class _Seen:
 
     def leave(self) -> None:
         """The reader has gone. What a vendor says in the middle of an answer is not the last word."""
-        if self.is_shown or self._so_far():
+        if not self._is_free and (self.is_shown or self._so_far()):
             self._end(Outcome(spent=self._so_far(), is_partial=self.is_shown))
 
     def _so_far(self) -> tuple[Spent, ...]:
