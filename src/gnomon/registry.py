@@ -73,6 +73,12 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
+    "hooks": {
+        "cost": "gnomon.hooks.cost:CostTracker",
+        "logging": "gnomon.hooks.logging:LoggingHook",
+        "metrics": "gnomon.hooks.metrics:MetricsHook",
+        "retry": "gnomon.hooks.retry:RetryHook",
+    },
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",
         "memory": "gnomon.storage.memory:MemoryStorage",
