@@ -85,7 +85,18 @@ def _pieces(texts: Iterable[str], room: int, counter: TokenCounter) -> Iterator[
             yield text, size
         else:
             step = max(1, min(len(text) - 1, int(len(text) * room * _SPARE / size)))
-            yield from _pieces((text[at : at + step] for at in range(0, len(text), step)), room, counter)
+            yield from _pieces(_cut(text, step), room, counter)
+
+
+def _cut(text: str, most: int) -> Iterator[str]:
+    """Pieces of at most so many characters, between words where there are any: a name must not be torn."""
+    at = 0
+    while at < len(text):
+        end = at + most
+        if end < len(text):
+            end = max(text.rfind(space, at + most // 2, end) + 1 for space in " \n") or end
+        yield text[at:end]
+        at = end
 
 
 def _packed(pieces: Iterable[tuple[str, int]], room: int) -> list[str]:

@@ -45,6 +45,7 @@ _CLOSING = re.compile(r"</(?=\s*transcript)", re.IGNORECASE)
 _WORDS_A_TOKEN = 0.6
 _MOST_CHUNKS = 24
 _HALVINGS = 2
+_TOO_SMALL = "the model's window is too small for one"
 
 
 class NoSummary(Exception):
@@ -74,13 +75,13 @@ class Writing:
                 continue
             except TooMuch:
                 raise NoSummary("there is too much of them for the model's window") from None
-        raise NoSummary("the model's window is too small for one")
+        raise NoSummary(_TOO_SMALL)
 
     async def _folded(self, texts: Sequence[str], window: int) -> str:
         """Chunk by chunk, then a summary of the summaries, until there is one."""
         room = window - self._limit - self._counted(self._request("", self._limit))
         if room < 2 * LEAST_TOKENS:
-            raise NoSummary("there is no room for one")
+            raise NoSummary(_TOO_SMALL)
         parts = chunks(texts, room, _MOST_CHUNKS, self._counter)
         while len(parts) > 1:
             limit = min(self._limit, room // 3)  # so that two of them go into the next question

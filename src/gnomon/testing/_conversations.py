@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from random import Random
 
 from gnomon.providers.scripted import ScriptedProvider
 from gnomon.types.messages import Content, Image, Message, Text, Thinking, ToolCall, ToolResult
 from gnomon.types.requests import Request, Response
 
-__all__ = ["ODD", "Secretary", "conversation", "long_conversation", "seeded", "tool_words", "words_in"]
+__all__ = [
+    "ODD",
+    "Secretary",
+    "conversation",
+    "long_conversation",
+    "parted",
+    "prompt",
+    "seeded",
+    "thoughts",
+    "tool_words",
+    "words_in",
+]
 
 _PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000002800000016808060000")
 _WORDS = ("the", "tide", "comes", "in", "twice", "a", "day", "and", "goes", "out", "again", "past", "boats")
@@ -150,6 +162,28 @@ def tool_words(messages: Sequence[Message]) -> set[str]:
     """The marked words of calls and of results."""
     parts = [part for message in messages for part in message.content]
     return set(_MARKED.findall(repr([part for part in parts if isinstance(part, ToolCall | ToolResult)])))
+
+
+def prompt(messages: Sequence[Message]) -> list[Message]:
+    """The instructions that stand before all else."""
+    return list(takewhile(lambda message: message.role == "system", messages))
+
+
+def thoughts(messages: Sequence[Message]) -> list[Thinking]:
+    return [part for message in messages for part in message.content if isinstance(part, Thinking)]
+
+
+def parted(messages: Sequence[Message]) -> list[ToolCall | ToolResult]:
+    """Results that no call stands before, and calls that no result follows."""
+    waiting: dict[str, ToolCall] = {}
+    alone: list[ToolCall | ToolResult] = []
+    for part in (part for message in messages for part in message.content):
+        if isinstance(part, ToolCall):
+            alone += [waiting[part.id]] if part.id in waiting else []
+            waiting[part.id] = part
+        elif isinstance(part, ToolResult) and waiting.pop(part.call_id, None) is None:
+            alone.append(part)
+    return [*alone, *waiting.values()]
 
 
 class Secretary:

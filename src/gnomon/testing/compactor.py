@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -21,12 +20,15 @@ from gnomon.testing._conversations import (
     Secretary,
     conversation,
     long_conversation,
+    parted,
+    prompt,
     seeded,
+    thoughts,
     tool_words,
     words_in,
 )
 from gnomon.testing._suite import Contract, expect, expect_some, skip
-from gnomon.types.messages import Message, Thinking, ToolCall, ToolResult
+from gnomon.types.messages import Message
 from gnomon.types.requests import Request, Response
 
 __all__ = ["CompactorContract"]
@@ -124,14 +126,14 @@ class CompactorContract(Contract[Compactor]):
         """C2: no result without its call, and no call without the result that it had."""
         async with self.open() as compactor:
             for _, _, found in await self._views(compactor):
-                expect("results without a call, and calls without a result", [], _parted(found))
+                expect("results without a call, and calls without a result", [], parted(found))
 
     async def test_the_system_prompt_and_the_first_message_of_the_user_stay(self) -> None:
         """C2: as they are, and the prompt before all."""
         async with self.open() as compactor:
             for messages, _, found in await self._views(compactor):
-                prompt = _prompt(messages)
-                expect("the system prompt", prompt, list(found[: len(prompt)]))
+                instructions = prompt(messages)
+                expect("the system prompt", instructions, list(found[: len(instructions)]))
                 first = next(message for message in messages if message.role == "user")
                 expect("whether the first message of the user is there", True, first in found)
 
@@ -148,7 +150,7 @@ class CompactorContract(Contract[Compactor]):
         """A signature is over what was thought: neither may change."""
         async with self.open() as compactor:
             for messages, _, found in await self._views(compactor):
-                changed = [part for part in _thoughts(found) if part not in _thoughts(messages)]
+                changed = [part for part in thoughts(found) if part not in thoughts(messages)]
                 expect("thinking that was not there before", [], changed)
 
     async def test_the_messages_are_not_changed(self) -> None:
@@ -279,25 +281,3 @@ def _asking(suite: object, compactor: Compactor) -> SupportsAsking:
     if not isinstance(compactor, SupportsAsking):
         skip(suite, "SupportsAsking")
     return compactor
-
-
-def _prompt(messages: Sequence[Message]) -> list[Message]:
-    """The instructions that stand before all else."""
-    return list(takewhile(lambda message: message.role == "system", messages))
-
-
-def _thoughts(messages: Sequence[Message]) -> list[Thinking]:
-    return [part for message in messages for part in message.content if isinstance(part, Thinking)]
-
-
-def _parted(messages: Sequence[Message]) -> list[ToolCall | ToolResult]:
-    """Results that no call stands before, and calls that no result follows."""
-    waiting: dict[str, ToolCall] = {}
-    alone: list[ToolCall | ToolResult] = []
-    for part in (part for message in messages for part in message.content):
-        if isinstance(part, ToolCall):
-            alone += [waiting[part.id]] if part.id in waiting else []
-            waiting[part.id] = part
-        elif isinstance(part, ToolResult) and waiting.pop(part.call_id, None) is None:
-            alone.append(part)
-    return [*alone, *waiting.values()]
