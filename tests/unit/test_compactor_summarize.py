@@ -10,6 +10,7 @@ import pytest
 
 from gnomon import registry
 from gnomon.compactors._marks import mark_of, note, summary, summary_text
+from gnomon.compactors._writing import NoSummary, Writing
 from gnomon.compactors.summarize import SummarizeCompactor
 from gnomon.contracts.compactor import Compactor, SupportsAsking
 from gnomon.counters.estimating import EstimatingCounter
@@ -297,6 +298,36 @@ def test_a_model_whose_window_is_far_too_small_gives_no_summary() -> None:
     assert "the model's window is too small for one" in found[2].text
     found = compact(talk(40), 4_000, Model("never"), window=700)
     assert "the model's window is too small for one" in found[2].text
+
+
+def test_a_question_has_room_for_some_of_the_transcript_or_is_not_asked() -> None:
+    model = Model("Noted.")
+
+    def written(window: int) -> str:
+        writing = Writing(model.ask, COUNTER, limit=100, window=window)
+        return asyncio.run(writing.summary_of(["tide " * 90]))
+
+    assert written(5_000) == "Noted."
+    (request,) = model.requests
+    asked = COUNTER.count_messages((Message.system(request.system or ""), *request.messages))
+    prompt = asked - COUNTER.count_text("tide " * 90)
+    assert written(100 + prompt + 140) == "Noted."
+    with pytest.raises(NoSummary, match="window is too small"):
+        written(100 + prompt + 120)
+
+
+def test_parts_are_summed_up_so_short_that_two_of_them_go_into_a_question() -> None:
+    model = Model(lambda request: "tide " * words_of(request))
+    found = compact(talk(60), 4_000, model, window=1_700, summary_tokens=600)
+    assert summary_text(found[2]).startswith("tide tide")
+    assert "[summary of part 2] " in model.shown[-1]
+    assert not [shown for shown in model.shown if "shortened" in shown]
+
+
+def test_a_last_exchange_of_more_than_the_share_is_kept_beside_a_summary() -> None:
+    messages = [*talk(20), Message.user("Now: ", WORDS * 30), Message.assistant("Yes.")]
+    found = compact(messages, 2_000, Model("The tide is high."))
+    assert found == (PROMPT, FIRST, summary("The tide is high.", 80), *messages[-2:])
 
 
 @pytest.mark.parametrize("budget", [150, 250])

@@ -12,6 +12,7 @@ from gnomon import registry
 from gnomon.compactors._marks import mark_of, note, summary
 from gnomon.compactors.truncate import TruncateCompactor
 from gnomon.contracts.compactor import Compactor, SupportsAsking
+from gnomon.counters.calibrated import CalibratedCounter
 from gnomon.counters.estimating import EstimatingCounter
 from gnomon.errors import ContextTooLong, UnknownName
 from gnomon.types.messages import Message, ToolCall, ToolDef, ToolResult
@@ -71,11 +72,27 @@ def test_a_share_of_the_budget_is_left_for_what_comes_next() -> None:
     assert 900 < counted[2] <= 1_000
 
 
-def test_more_than_the_share_is_filled_when_the_last_exchange_needs_it() -> None:
-    messages = [*talk(10), Message.user("Now: ", WORDS * 10)]
-    found = compact(messages, 400, keep=0.25)
-    assert found[-1] is messages[-1]
-    assert 200 < EstimatingCounter().count_messages(found) <= 400
+def test_more_than_the_share_is_filled_when_the_last_exchange_needs_it_and_no_more_than_that() -> None:
+    last = [Message.user("Now: ", WORDS * 3), Message.assistant("Then: ", WORDS * 3)]
+    messages = [*talk(10), *last]
+    assert compact(messages, 600, keep=0.25) == (PROMPT, FIRST, note(20), *last)
+
+
+def test_a_model_that_talks_to_itself_is_cut_between_its_messages() -> None:
+    messages = [PROMPT, FIRST, *(Message.assistant(f"Number {at}: {WORDS}") for at in range(40))]
+    found = compact(messages, 500, keep=1.0)
+    assert len(found) > 12
+    assert found[3:] == tuple(messages[-len(found) + 3 :])
+
+
+def test_the_budget_is_filled_by_short_messages_too() -> None:
+    """What every prompt has around its messages is not counted for each of them."""
+    counter = CalibratedCounter()
+    messages = [
+        message for at in range(300) for message in (Message.user(f"And {at}?"), Message.assistant("Yes."))
+    ]
+    found = compact(messages, 1_000, keep=1.0, counter=counter)
+    assert 880 < counter.count_messages(found) <= 1_000
 
 
 def test_in_a_long_turn_the_oldest_rounds_go_and_its_question_stays() -> None:
@@ -97,6 +114,12 @@ def test_a_note_that_was_there_before_is_taken_up_in_the_next() -> None:
     assert again[:2] == (PROMPT, FIRST)
 
 
+def test_a_note_is_not_taken_for_what_the_user_said_first() -> None:
+    found = compact([PROMPT, note(1), *talk(20)[1:]], 700)
+    assert found[:2] == (PROMPT, FIRST)
+    assert [mark_of(message) for message in found if message.meta] == [("note", 41 - len(found) + 3)]
+
+
 def test_an_earlier_summary_stays_where_there_is_room() -> None:
     written = summary("The tide is high at noon.", 50)
     messages = [PROMPT, FIRST, written, *talk(20)[2:]]
@@ -114,6 +137,9 @@ def test_instructions_on_the_way_stay_where_there_is_room_the_newest_first() -> 
     assert kept == orders[-len(kept) :]
     assert 2 < len(kept) < 12
     assert found[-2:] == tuple(messages[-2:])
+    assert sum(message.role == "assistant" for message in found) > 2, (
+        "they have no more than half of the room"
+    )
 
 
 def test_a_greeting_before_the_first_question_goes_first() -> None:
@@ -131,6 +157,14 @@ def test_long_results_in_the_last_exchange_are_shortened_when_there_is_no_other_
     assert text.startswith("Found 2: water")
     assert "shortened to fit the model's window" in text
     assert 550 <= EstimatingCounter().count_messages(found) <= 600, "as long as there is room for"
+
+
+def test_where_nothing_is_left_out_there_is_no_note() -> None:
+    messages = [PROMPT, FIRST, *round_(1, WORDS * 500)]
+    found = compact(messages, 600)
+    assert found[:3] == tuple(messages[:3])
+    assert len(found) == 4
+    assert "shortened" in found[3].tool_results[0].text
 
 
 def test_it_raises_with_numbers_when_what_must_stay_is_too_long() -> None:
@@ -172,6 +206,7 @@ def test_a_counter_for_which_the_whole_is_more_than_its_parts_is_believed() -> N
     for budget in (200, 400, 800):
         found = compact(talk(40), budget, counter=Crowded(), keep=1.0)
         assert Crowded().count_messages(found) <= budget
+        assert len(found) > 4
 
 
 def test_a_counter_that_cannot_be_satisfied_by_leaving_out_is_an_error() -> None:

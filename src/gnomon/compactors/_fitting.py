@@ -49,26 +49,20 @@ class Fitting:
         return (*plan.head(self.messages), *between, *plan.tail(self.messages))
 
     def truncated(self, share: float, why: str = "") -> tuple[Message, ...]:
-        """Without its oldest exchanges: a share of the budget is filled, or all where that is not enough."""
+        """Without its oldest exchanges: a share of the budget is filled, or more for the last exchange."""
         layout = self.layout(summaries=True)
-        for limit in (int(self.budget * share), self.budget):
-            found = self._within(layout, limit, why)
-            if found is not None:
-                return found
-        return self._shortened(layout.least(), why)
-
-    def _within(self, layout: Layout, limit: int, why: str) -> tuple[Message, ...] | None:
         around = self.count((note(len(self.messages), why),))
+        limit, most = int(self.budget * share) - around, self.budget - around
         for _ in range(_TRIES):
-            plan = layout.plan(limit - around)
+            plan = layout.plan(limit, most)
             if plan is None:
-                return None
+                break
             found = self.joined(plan, lambda gone: note(gone, why))
             over = self.count(found) - self.budget
             if over <= 0:
                 return found
-            limit -= over
-        return None
+            limit, most = limit - over, most - over
+        return self._shortened(layout.least(), why)
 
     def _shortened(self, plan: Plan, why: str) -> tuple[Message, ...]:
         """The least that may stay, its tool results as long as there is room for."""

@@ -48,14 +48,19 @@ class Layout:
         self._safe = between_pairs(messages)
         self._good = between_exchanges(messages, self._safe)
 
-    def plan(self, limit: int) -> Plan | None:
-        """The longest tail with which the estimate stays within the limit; `None` when there is no such."""
-        for places in (self._good, self._safe):
+    def plan(self, limit: int, most: int) -> Plan | None:
+        """The longest tail with which the estimate stays within the limit.
+
+        Where the last exchange alone is over it, the plan is that exchange, as long as it is within `most`.
+        `None` when there is no plan.
+        """
+        for places in filter(None, (self._good, self._safe)):
             kept = self._kept(places, limit)
             before = self._sums(kept)
-            at = bisect_left(places, True, key=lambda place: before[place] + self._after[place] <= limit)
-            if at < len(places):
-                return _plan(kept, places[at])
+            costs = [before[place] + self._after[place] for place in places]  # from the highest on
+            at = bisect_left(costs, True, key=lambda cost: cost <= limit)
+            if at < len(places) or costs[-1] <= most:
+                return _plan(kept, places[min(at, len(places) - 1)])
         return None
 
     def least(self) -> Plan:
@@ -63,8 +68,6 @@ class Layout:
         return _plan(self._must, self._safe[-1] if self._safe else 0)
 
     def _kept(self, places: Sequence[int], limit: int) -> set[int]:
-        if not places:
-            return self._must
         last = places[-1]
         spare = limit - self._sums(self._must)[last] - self._after[last]
         kept, spare = self._added(self._must, self._summaries, last, spare)

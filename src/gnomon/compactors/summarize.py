@@ -91,9 +91,8 @@ class SummarizeCompactor:
     def _plan(self, fitting: Fitting, limit: int) -> Plan | None:
         """With room for the summary and its frame; none where the rest would not fit beside them."""
         room = limit + fitting.count((summary("", len(fitting.messages)),))
-        layout = fitting.layout(summaries=False)
-        share = layout.plan(int(fitting.budget * self._keep) - room)
-        return share or layout.plan(fitting.budget - room)
+        limit = int(fitting.budget * self._keep)
+        return fitting.layout(summaries=False).plan(limit - room, fitting.budget - room)
 
     async def _summary(self, fitting: Fitting, plan: Plan, limit: int, ask: Ask) -> str:
         window = self._window or fitting.budget
