@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from gnomon import registry
@@ -15,7 +17,9 @@ from gnomon.contracts.compactor import Compactor, SupportsAsking
 from gnomon.counters.calibrated import CalibratedCounter
 from gnomon.counters.estimating import EstimatingCounter
 from gnomon.errors import ContextTooLong, UnknownName
+from gnomon.providers import _gemini_body, _messages_body
 from gnomon.types.messages import Message, ToolCall, ToolDef, ToolResult
+from gnomon.types.requests import Request
 
 PROMPT = Message.system("Be brief.")
 FIRST = Message.user("Watch the tides.")
@@ -244,3 +248,24 @@ def test_a_counter_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(registry, "load", lambda kind, name: object)
     with pytest.raises(registry.ConfigError, match="gave object, not a TokenCounter"):
         TruncateCompactor()
+
+
+# --- on its way to a model ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_a_turn", [False, True])
+def test_vendors_that_want_turns_get_them_without_a_warning(in_a_turn: bool) -> None:
+    """First question, last question and note stand in a row: they are one turn, and results follow calls."""
+    rounds = [message for at in range(30) for message in round_(at)] if in_a_turn else []
+    messages = compact([*talk(30), Message.user("And now?"), *rounds], 800)
+    assert [message.role for message in messages[:3]] == ["system", "user", "user"]
+    request = Request(messages=messages)
+    for made, turns in (
+        (_messages_body.body_of(request, "claude-opus-5-5", _messages_body.Ways(cache=False)), "messages"),
+        (_gemini_body.body_of(request, "gemini-3.5-flash", _gemini_body.Ways()), "contents"),
+    ):
+        body, warnings = made
+        roles = [turn["role"] for turn in msgspec.json.decode(body)[turns]]
+        assert roles[0] == "user"
+        assert all(before != after for before, after in pairwise(roles))
+        assert warnings == ()
