@@ -53,7 +53,7 @@ def said(text: str, stop: StopReason = "end_turn", *calls: ToolCall) -> Response
 def compact(
     messages: Sequence[Message], budget: int, writer: Model, **options: object
 ) -> tuple[Message, ...]:
-    compactor = SummarizeCompactor(**{"counter": COUNTER, "window": 20_000, **options})  # type: ignore[arg-type]
+    compactor = SummarizeCompactor(**{"counter": COUNTER, "window": 20_000, "keep": 0.5, **options})  # type: ignore[arg-type]
     found = asyncio.run(compactor.compact_asking(messages, budget, writer.ask))
     assert COUNTER.count_messages(found) <= budget
     return found
@@ -100,6 +100,31 @@ def test_a_conversation_that_fits_is_not_shown_to_anybody() -> None:
     assert compact(messages, 10_000, model) == tuple(messages)
     assert asyncio.run(SummarizeCompactor().compact(messages, 10_000)) == tuple(messages)
     assert not model.requests
+
+
+def test_the_budget_is_filled_unless_one_says_otherwise() -> None:
+    for keep, least in ((1.0, 1_300), (0.5, 400)):
+        found = compact(talk(40), 2_000, Model("The tide is high."), keep=keep)
+        assert least < COUNTER.count_messages(found) <= 2_000 * keep - 400, (
+            "and there is room for the summary"
+        )
+    usual = asyncio.run(
+        SummarizeCompactor(counter=COUNTER).compact_asking(talk(40), 2_000, Model("High.").ask)
+    )
+    assert COUNTER.count_messages(usual) > 1_300
+
+
+def test_a_question_is_twice_the_budget_for_an_agent_and_the_budget_by_itself() -> None:
+    def asked(requests: Sequence[Request]) -> int:
+        return max(
+            COUNTER.count_text((request.system or "") + request.messages[0].text) for request in requests
+        )
+
+    agents, own = Model("High."), ScriptedProvider(lambda request: "High.", verbatim=False)
+    asyncio.run(SummarizeCompactor(counter=COUNTER).compact_asking(talk(100), 2_500, agents.ask))
+    asyncio.run(SummarizeCompactor(counter=COUNTER, provider=own).compact(talk(100), 2_500))
+    assert 3_500 < asked(agents.requests) <= 5_000
+    assert 1_500 < asked(own.requests) <= 2_500
 
 
 def test_the_question_of_a_long_turn_stays_as_it_is() -> None:
@@ -213,7 +238,7 @@ def test_when_there_is_far_too_much_the_longest_texts_are_shortened() -> None:
     messages = [PROMPT, FIRST, *round_(1, "sand " * 100_000), *round_(2), *round_(3), *round_(4)]
     found = compact(messages, 2_000, model, window=1_500)
     assert summary_text(found[2]) == "Much was found."
-    assert 5 < len(model.requests) <= 26
+    assert 5 < len(model.requests) <= 14
     shown = "\n".join(model.shown)
     assert "Question 1" in shown
     assert "shortened to fit the model's window" in shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gnomon.compactors._transcript import TooMuch, chunks
 from gnomon.contracts.compactor import Ask
@@ -43,8 +43,8 @@ Write the record of the transcript above, in at most {words} words."""
 
 _CLOSING = re.compile(r"</(?=\s*transcript)", re.IGNORECASE)
 _WORDS_A_TOKEN = 0.6
-_MOST_CHUNKS = 24
-_HALVINGS = 2
+_MOST_CHUNKS = 12
+_HALVINGS = 3
 _TOO_SMALL = "the model's window is too small for one"
 
 
@@ -64,8 +64,9 @@ class Writing:
         self._window = window
         self._model = model
 
-    async def summary_of(self, texts: Sequence[str]) -> str:
-        """Of all the texts. A model that takes less than was thought is asked in smaller questions."""
+    async def summary_of(self, entries: Iterable[str]) -> str:
+        """Of all the entries. A model that takes less than was thought is asked in smaller questions."""
+        texts = list(entries)
         if not texts:
             raise NoSummary("nothing in them can be put into words")
         for halved in range(_HALVINGS + 1):

@@ -23,25 +23,29 @@ class SummarizeCompactor:
     """Puts a model's summary in the place of the oldest exchanges.
 
     What comes back: the system prompt, what the user said first, what the user said last, the summary, and
-    the newest exchanges as they are. With the summary they fill at most `keep` of the budget, where that is
-    enough for the last exchange. The summary is made from what was said, what tools were asked and what they
-    gave; an earlier summary goes into it. It has at most `summary_tokens`, and a quarter of the budget.
+    the newest exchanges as they are. With the summary they fill the budget, or a share of it, `keep`, where
+    that is enough for the last exchange. The summary is made from what was said, what tools were asked and
+    what they gave; an earlier summary goes into it. It has at most `summary_tokens`, and a quarter of the
+    budget.
 
     `compact_asking` asks the model of the agent, or `model` of the same provider; `compact` asks `provider`.
-    One question comes to at most `window` tokens, the budget when not said: what is longer is summarised in
-    parts, and then the parts are.
+    One question comes to at most `window` tokens: what is longer is summarised in parts, and then the parts
+    are. When not said, that is the budget for `compact`, and twice the budget for `compact_asking`: an agent
+    makes a conversation half as long as it may be.
 
     An answer that is empty, too long, a refusal or a tool call is asked for once more, shorter. If that will
     not do either, the oldest exchanges are left out without a summary, and the note in their place says so.
     Errors of the service are raised.
     """
 
+    name = "summarize"
+
     def __init__(
         self,
         *,
         provider: Provider | None = None,
         model: str | None = None,
-        keep: float = 0.5,
+        keep: float = 1.0,
         summary_tokens: int = 2_000,
         window: int | None = None,
         counter: TokenCounter | str | None = None,
@@ -67,20 +71,20 @@ class SummarizeCompactor:
                 "a SummarizeCompactor without a provider has no model to write the summary",
                 hint="give it one: SummarizeCompactor(provider=…), or let an agent use it",
             )
-        return await self._compacted(fitting, self._provider.complete)
+        return await self._compacted(fitting, self._provider.complete, budget)
 
     async def compact_asking(self, messages: Sequence[Message], budget: int, ask: Ask) -> tuple[Message, ...]:
         """What the model is to see from now on; whoever `ask` reaches writes the summary."""
         fitting = Fitting(messages, budget, self._counter)
-        return fitting.messages if fitting.fits else await self._compacted(fitting, ask)
+        return fitting.messages if fitting.fits else await self._compacted(fitting, ask, 2 * budget)
 
-    async def _compacted(self, fitting: Fitting, ask: Ask) -> tuple[Message, ...]:
+    async def _compacted(self, fitting: Fitting, ask: Ask, window: int) -> tuple[Message, ...]:
         limit = min(self._summary_tokens, fitting.budget // 4)
         plan = self._plan(fitting, limit) if limit >= LEAST_TOKENS else None
         if plan is None:
             return fitting.truncated(self._keep, "there is no room for one")
         try:
-            text = await self._summary(fitting, plan, limit, ask)
+            text = await self._writing(ask, limit, window).summary_of(entries(plan.dropped(fitting.messages)))
         except NoSummary as why:
             return fitting.truncated(self._keep, str(why))
         found = fitting.joined(plan, lambda gone: summary(text, gone))
@@ -94,7 +98,6 @@ class SummarizeCompactor:
         limit = int(fitting.budget * self._keep)
         return fitting.layout(summaries=False).plan(limit - room, fitting.budget - room)
 
-    async def _summary(self, fitting: Fitting, plan: Plan, limit: int, ask: Ask) -> str:
-        window = self._window or fitting.budget
-        writing = Writing(ask, self._counter, limit=limit, window=window, model=self._model)
-        return await writing.summary_of(list(entries(plan.dropped(fitting.messages))))
+    def _writing(self, ask: Ask, limit: int, window: int) -> Writing:
+        window = self._window or window
+        return Writing(ask, self._counter, limit=limit, window=window, model=self._model)

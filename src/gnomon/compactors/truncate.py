@@ -16,13 +16,15 @@ class TruncateCompactor:
     """Leaves out the oldest exchanges of a conversation that does not fit; asks nobody.
 
     What comes back: the system prompt, what the user said first, what the user said last, a note that says
-    how many messages were left out, and the newest exchanges as they are. They fill a share of the budget,
-    `keep`, so that there is room for what comes next. An earlier summary and instructions that were given on
-    the way stay where there is room. Where the last exchange alone is too long, the results of its tools are
-    shortened. Where that does not help either, it raises `ContextTooLong`.
+    how many messages were left out, and the newest exchanges as they are. They fill the budget, or a share of
+    it, `keep`, where whoever asks leaves no room for what comes next. An earlier summary and instructions
+    that were given on the way stay where there is room. Where the last exchange alone is too long, the
+    results of its tools are shortened. Where that does not help either, it raises `ContextTooLong`.
     """
 
-    def __init__(self, *, keep: float = 0.75, counter: TokenCounter | str | None = None) -> None:
+    name = "truncate"
+
+    def __init__(self, *, keep: float = 1.0, counter: TokenCounter | str | None = None) -> None:
         self._keep = share_of(keep)
         self._counter = counter_of(counter)
 
