@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gnomon.testing._suite import Contract
     from gnomon.testing._wire_suite import WireLimits
     from gnomon.testing.clock import FakeClock
+    from gnomon.testing.compactor import CompactorContract
     from gnomon.testing.counter import TokenCounterContract
     from gnomon.testing.driver import DriverContract
     from gnomon.testing.embedder import EmbedderContract
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     # suites
+    "CompactorContract",
     "Contract",
     "DriverContract",
     "EmbedderContract",
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CompactorContract": "gnomon.testing.compactor",
     "Contract": "gnomon.testing._suite",
     "DriverContract": "gnomon.testing.driver",
     "EmbedderContract": "gnomon.testing.embedder",
