@@ -30,7 +30,7 @@ from gnomon.engine.given import check_number, checked_messages, checked_name, of
 from gnomon.engine.guards import Guards
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
-from gnomon.engine.instructions import Instructions, check_instructions
+from gnomon.engine.instructions import Instructions, Source, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
@@ -40,6 +40,7 @@ from gnomon.engine.subagents import Subagents, members
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
+from gnomon.session._chores import Observing
 from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
@@ -52,6 +53,8 @@ from gnomon.types.steps import Out, Turn
 
 if TYPE_CHECKING:
     from gnomon.hooks.chain import Chain
+    from gnomon.memory import Memory
+    from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 
@@ -119,6 +122,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     @overload
@@ -151,6 +158,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     def __init__(
@@ -182,6 +193,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None:
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
@@ -190,7 +205,10 @@ class Agent(Generic[Out]):
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
         accounts = Accounts(_counter(counter), catalogue)
-        toolbox = _toolbox((*_listed(tools, "tools"), *_spawn(subagents)), answer)
+        sources = (*self._memory(memory, name), *_skills(skills))
+        known = [tool for source in sources for tool in source.tools()]
+        toolbox = _toolbox((*_listed(tools, "tools"), *_spawn(subagents), *known), answer)
+        self._observing = Observing(audit, _tracing(traces))
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
@@ -216,10 +234,23 @@ class Agent(Generic[Out]):
             hooks=self._chain,
             guards=_guards(guardrails),
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
+            sources=sources,
         )
 
         # A run that may have to wait, for leave or for a sub-agent, is a session that can, be it in memory.
         self._is_durable = storage is not None or self._definition.may_ask or any(members(self._definition))
+
+    def _memory(self, given: object, name: str) -> tuple[Source, ...]:
+        """What it remembers: where it keeps its sessions, when nothing else is said."""
+        if given is None or given is False:
+            return ()
+        from gnomon.memory import Memory
+
+        if given is True:
+            return (Memory(lambda: self._live().storage(), agent_id=name, user_id="local"),)
+        if not isinstance(given, Memory):
+            raise TypeError(f"memory is a Memory or True, not {type(given).__name__}")
+        return (given,)
 
     @classmethod
     def from_file(
@@ -398,6 +429,7 @@ class Agent(Generic[Out]):
             owns_store=self._owns_store,
             left=left,
             adopts=self._adopts,
+            observing=self._observing,
         )
         return self._runtime
 
@@ -501,7 +533,9 @@ def _context(
         if tokens is not None:
             raise ConfigError("context_tokens need a compactor", hint='such as compactor="truncate"')
         return None
-    made = _made("compactors", compactor)
+    made = compactor
+    if isinstance(compactor, str):
+        made = cast("Callable[..., object]", registry.load("compactors", compactor))(counter=accounts.counter)
     if isinstance(made, type) or not isinstance(made, Compactor):
         raise TypeError(f"a compactor is a name such as 'truncate' or a Compactor, not {made!r}")
     window = catalogue.facts(f"{provider.name}:{provider.model}").context_window
@@ -534,6 +568,32 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
                 hint="give it another name",
             )
     return made
+
+
+def _skills(given: object) -> tuple[Source, ...]:
+    """Folders with skills, and other things that an agent knows of."""
+    made: list[Source] = []
+    for each in _listed(given, "skills"):
+        if isinstance(each, str):
+            from gnomon.skills import Skills
+
+            each = Skills([each])
+        if not callable(getattr(each, "tools", None)) or not callable(getattr(each, "instructions", None)):
+            raise TypeError(f"skills are folders, Skills or ProjectInstructions, not {type(each).__name__}")
+        made.append(cast(Source, each))
+    return tuple(made)
+
+
+def _tracing(given: object) -> Tracing | None:
+    if given is None or given is False:
+        return None
+    from gnomon.tracing.exporter import Tracing
+
+    if given is True:
+        return Tracing()
+    if not isinstance(given, Tracing):
+        raise TypeError(f"traces are True or a Tracing, not {type(given).__name__}")
+    return given
 
 
 def _spawn(given: object) -> tuple[Tool, ...]:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 from gnomon import agent as _async
 from gnomon.agent import OutputMode, Prompt, ToolLike
@@ -29,7 +29,7 @@ from gnomon.contracts.tool import Tool
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition, OnChange, Permissions
-from gnomon.engine.instructions import Instructions
+from gnomon.engine.instructions import Instructions, Source
 from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run as _AsyncRun
 from gnomon.session._reader import Reader as _AsyncReader
@@ -40,6 +40,10 @@ from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionE
 from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
+
+if TYPE_CHECKING:
+    from gnomon.memory import Memory
+    from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "Reader", "Run", "Session", "Stream"]
 
@@ -389,6 +393,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     @overload
@@ -421,6 +429,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     def __init__(
@@ -452,6 +464,10 @@ class Agent(Generic[Out]):
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None:
         self._agent = cast(
             "_async.Agent[Out]",
@@ -482,6 +498,10 @@ class Agent(Generic[Out]):
                 guardrails=guardrails,
                 compactor=compactor,
                 context_tokens=context_tokens,
+                memory=memory,
+                skills=skills,
+                traces=traces,
+                audit=audit,
             ),
         )
 

@@ -100,6 +100,7 @@ class LocalSession(Generic[Out]):
     ) -> str:
         """Give the session something to answer. It is durable, and the session woken, when this returns."""
         received = as_received(input, when_busy, message_id)
+        self._runtime.chores.note_sender(received.message_id)
         await self._sending.send(await self._opened(refresh=False), received, when_busy)
         return received.message_id
 
@@ -110,6 +111,7 @@ class LocalSession(Generic[Out]):
         What was sent stays in its place.
         """
         received = as_received(input, when_busy)
+        self._runtime.chores.note_sender(received.message_id)
         ledger = await self._opened(refresh=False)
         answered = Answered(received.message_id, ledger.fold.open_turn)
         with ledger.following(answered.take), self._runtime.asked.waiting(self._id):
@@ -137,6 +139,7 @@ class LocalSession(Generic[Out]):
         for a person, the events end, and `Run.turn` raises `TurnUnfinished`.
         """
         received = as_received(input, when_busy)
+        self._runtime.chores.note_sender(received.message_id)
 
         async def begin(ledger: Ledger) -> Answered:
             answered = Answered(received.message_id, ledger.fold.open_turn)
@@ -326,7 +329,7 @@ class LocalSession(Generic[Out]):
             await self._sending.announce_again(ledger)
 
         async def refuse(why: str) -> None:
-            await self._runtime.audit_refusal(self._id, answer.approval_id or "", answer.by, why)
+            await self._runtime.chores.tell_refusal(self._id, answer.approval_id or "", answer.by, why)
 
         runtime = self._runtime
         asked = below(ledger.fold, answer)

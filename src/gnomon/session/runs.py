@@ -45,9 +45,11 @@ class Durable:
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime = self._runtime()
         ledger = self._ledger = await runtime.new_ledger(self._session_id)
+        opening = received(self._message, self._earlier)
+        runtime.chores.note_sender(opening[-1].message_id)
         loop = runtime.loop(
             ledger,
-            opening=received(self._message, self._earlier),
+            opening=opening,
             turns=1,
             turn_id=self._turn_id,
             row=runtime.new_row(self._session_id, self._message, is_run_here=True, metadata=self._metadata),
@@ -106,6 +108,7 @@ class Detached:
     async def _begin(self, ledger: Ledger) -> Answered:
         runtime, session_id = self._runtime(), self._session_id
         await ledger.create(runtime.new_row(session_id, self._message, metadata=self._metadata))
+        runtime.chores.note_sender(self._entries[-1].message_id)
         for entry in self._entries:
             runtime.want(session_id, entry.message_id)
         await ledger.receive(*self._entries)

@@ -23,6 +23,7 @@ from gnomon.errors import Conflict, NotFound, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
 from gnomon.session._brought import Brought, telling
+from gnomon.session._chores import Chores, Observing
 from gnomon.session._family import Household, Kin, is_wanted, kin_of, report
 from gnomon.session._lookout import Lookout
 from gnomon.session._rows import Rows
@@ -64,6 +65,7 @@ class Runtime:
         left: Storage | None = None,
         adopts: bool = True,
         above: Runtime | None = None,
+        observing: Observing | None = None,
     ) -> None:
         self.agent = agent
         self._above = above
@@ -91,6 +93,7 @@ class Runtime:
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
+        self.chores = Chores(observing or Observing(), self.storage)
         self.rows = Rows(lambda fold: has_work(fold, agent, clock.now()), wakes_at)
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
@@ -399,7 +402,15 @@ class Runtime:
             storage = await self.storage()
             found = self._members.setdefault(
                 agent.name,
-                Runtime(agent, lambda: storage, self.clock, owns_store=False, adopts=self.adopts, above=self),
+                Runtime(
+                    agent,
+                    lambda: storage,
+                    self.clock,
+                    owns_store=False,
+                    adopts=self.adopts,
+                    above=self,
+                    observing=self.chores.observing,
+                ),
             )
         return found
 
@@ -452,9 +463,6 @@ class Runtime:
             return False
         return await storage.is_held(owner)
 
-    async def audit_refusal(self, session_id: str, approval_id: str, by: str, why: str) -> None:
-        """An answer that did not count leaves its row all the same."""
-
     # --- the end
 
     async def close(self) -> None:
@@ -477,6 +485,7 @@ class Runtime:
                 await self._serving
         await self.lookout.close()
         await self.rows.close()
+        await self.chores.close()
         self._leaving.set()
         for beginning in (self._standing, self._storage, *self._opening.values()):
             if beginning is not None:  # what has begun is let go of when it is there
