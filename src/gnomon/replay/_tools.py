@@ -73,14 +73,18 @@ class _RecordedTool:
             self._end(ended, place)
         elif isinstance(entry, QuestionAsked) and not entry.unknown:
             raise AskUser(entry.question, options=entry.options)
-        elif entry is None or isinstance(entry, Claimed | Released | QuestionAsked | ToolIntent):
+        elif entry is None or isinstance(entry, Claimed | Released | QuestionAsked):
             await tape.until_next(place)
             tape.leave()  # the runner was lost, or is still at it
         else:
-            what = f"the call of {self.name!r} has no result in the recording"
-            tape.stop(Mismatch("result", what), tape.events[place].seq)
+            tape.stop(self._unfinished(entry), tape.events[place].seq)
             tape.leave()
         return await _nothing_more()
+
+    def _unfinished(self, entry: Event) -> Mismatch:
+        if isinstance(entry, ToolIntent):
+            return Mismatch("call", f"the call of {self.name!r} had side effects, and only reads now")
+        return Mismatch("result", f"the call of {self.name!r} has no result in the recording")
 
     def _end(self, ended: TurnCancelled | TurnFailed, place: int) -> None:
         if isinstance(ended, TurnCancelled):
