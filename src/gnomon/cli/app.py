@@ -26,6 +26,7 @@ COMMANDS = {
     "resume": f"{_SESSIONS}:resume",
     "cancel": f"{_SESSIONS}:cancel",
     "fork": f"{_SESSIONS}:fork",
+    "replay": f"{_SESSIONS}:replay",
     "models": "gnomon.cli.models:models",
     "doctor": "gnomon.cli.doctor:doctor",
     "db": "gnomon.cli.db:db",
@@ -34,7 +35,7 @@ COMMANDS = {
 """Name → the click command."""
 
 _LINES = [
-    ("sessions, events", "List what was run; show what happened in it."),
+    ("sessions, events, replay", "List what was run; show it; run it again offline."),
     ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
     ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
 ]

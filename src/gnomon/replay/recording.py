@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +16,7 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.errors import Damaged, InvalidInput, NotFound
 from gnomon.upkeep.archive import import_
 
-__all__ = ["Recording", "read_archive", "read_store"]
+__all__ = ["Recording", "open_archive", "read_archive", "read_store"]
 
 _SHOWN = 5
 
@@ -48,12 +49,19 @@ async def read_archive(
     archive: str | PathLike[str] | BinaryIO, session_id: str | None = None, *, tenant: str = "default"
 ) -> Recording:
     """The ledger of a session in a file of `gnomon db export`; without an id, of the only one in it."""
+    async with open_archive(archive) as store:
+        view = store.scoped(tenant)
+        return await read_store(view, session_id or await _only(view))
+
+
+@asynccontextmanager
+async def open_archive(archive: str | PathLike[str] | BinaryIO) -> AsyncGenerator[Storage, None]:
+    """What is in a file of `gnomon db export`, as a store in memory."""
     store = registry.storage("memory://")
     try:
         await store.migrate()
         await _fill(store, archive)
-        view = store.scoped(tenant)
-        return await read_store(view, session_id or await _only(view))
+        yield store
     finally:
         await store.close()
 

@@ -40,8 +40,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     expected: str = ""
     found: str = ""
 
+    @property
+    def place(self) -> str:
+        """Where it is, and what."""
+        return f"turn {self.turn}, round {self.round} (event {self.seq}): {self.what}"
+
     def __str__(self) -> str:
-        lines = [f"turn {self.turn}, round {self.round} (event {self.seq}): {self.what}"]
+        lines = [self.place]
         if self.expected or self.found:
             lines += [
                 f"  recorded: {self.expected or '(nothing)'}",
