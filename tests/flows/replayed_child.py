@@ -1,4 +1,4 @@
-"""Another process: it replays a session of a store with an agent of its own, without a key, and says what it found.
+"""Another process: it replays a session of a store with an agent of its own, and says what it found.
 
 `python replayed_child.py URL SESSION INSTRUCTIONS` prints one line of JSON.
 """
