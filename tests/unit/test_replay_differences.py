@@ -8,11 +8,13 @@ import pytest
 from replay_stage import Tools, changed, edited, opening, recorded, taped, without
 from session_stage import answered
 
-from gnomon import Agent, Budget, tool
+from gnomon import Agent, Budget, ToolContext, tool
 from gnomon.errors import Damaged, InvalidInput, TurnUnfinished
-from gnomon.providers.scripted import ScriptedProvider, calls, says
+from gnomon.providers.scripted import ScriptedProvider, calls, hallucinates, says
 from gnomon.replay import Difference, Recording, Replay, replay
-from gnomon.replay._matching import mismatch
+from gnomon.replay._matching import Mismatch, mismatch
+from gnomon.replay._tape import Tape
+from gnomon.replay._tools import recorded_tools
 from gnomon.replay.report import short
 from gnomon.types.events import (
     Claimed,
@@ -22,6 +24,7 @@ from gnomon.types.events import (
     MessageCompleted,
     MessageReceived,
     ModelStarted,
+    QuestionAnswered,
     QuestionAsked,
     ToolFinished,
     ToolIntent,
@@ -360,6 +363,61 @@ async def test_a_question_that_nobody_is_asked_any_more_is_named() -> None:
         found = await replay(edited(await recorded(session), reworded), agent=agent)
         assert found.first is not None
         assert found.first.what == "a person is asked something else"
+
+
+async def test_a_question_without_its_answer_is_missed() -> None:
+    tools = Tools()
+    async with Agent(ScriptedProvider([calls("permit"), says("ok")]), tools=tools.all) as agent:
+        session = agent.session("s")
+        with pytest.raises(TurnUnfinished):
+            await session.run("go")
+        await session.answer("yes")
+        await session.turn_result()
+        found = await replay(without(await recorded(session), QuestionAnswered), agent=agent)
+        assert found.first is not None
+        assert found.first.what == "the turn waits here, and went on"
+        assert found.first.expected == "the result of 'permit' is ok: yes"
+
+
+async def test_a_tool_that_was_not_there_and_is_now_is_named() -> None:
+    tools = Tools()
+    script = [hallucinates("weather", city="Rome"), says("no")]
+    async with Agent(ScriptedProvider(script)) as agent:
+        session = agent.session("s")
+        await session.run("go")
+        found = await replay(session, agent=Agent(ScriptedProvider([]), tools=[tools.weather]))
+        (call,) = only(found, "call")
+        assert call.what == "the call of 'weather' was not run, and is now"
+        assert call.expected.startswith("there is no tool called 'weather'")
+        assert tools.ran == []
+
+
+@pytest.mark.parametrize("asked", ['{"city": "Oslo"}', "not JSON", "[1]"])
+async def test_a_call_with_other_arguments_than_the_recorded_is_named(asked: str) -> None:
+    async with Agent(ScriptedProvider([]), tools=Tools().all) as agent:
+        call = ToolCall("c1", "weather", '{"city": "Rome"}')
+        finished = ToolFinished("t1", ToolResult.of(call, "rain"))
+        told: list[Mismatch] = []
+        tape = Tape(taped(*opening(agent), answered(call), finished), lambda found, seq: told.append(found))
+        tape.take_to(5)
+        weather_again = recorded_tools(agent._definition.tools, tape).get("weather")
+        assert weather_again is not None
+        await weather_again.execute('{ "city" : "Rome" }', ToolContext(call_id="c1"))
+        assert told == []
+        await weather_again.execute(asked, ToolContext(call_id="c1"))
+        assert told == [Mismatch("call", "'weather' is called with other arguments", call.arguments, asked)]
+
+
+async def test_instructions_that_became_a_function_are_named() -> None:
+    def told() -> str:
+        raise AssertionError("it is not to be called")
+
+    async with agent_of(*Tools().all) as agent:
+        found = await replay(
+            await taken(agent), agent=agent_of(*Tools().all, instructions=told), before=agent
+        )
+        assert found.first is not None
+        assert "+a function: " in found.first.what
 
 
 async def test_a_request_that_is_not_the_recorded_view_is_named() -> None:

@@ -9,6 +9,7 @@ from replay_stage import Tools, opening, recorded, replayed_same, taped
 from session_stage import answered, write
 
 from gnomon import Agent, Budget, tool
+from gnomon.engine.capping import FULL_CHARS, capped
 from gnomon.errors import GnomonError, Overloaded, TurnUnfinished
 from gnomon.providers.scripted import ScriptedProvider, calls, fails, says
 from gnomon.replay import read_store, replay
@@ -26,6 +27,8 @@ from gnomon.types.events import (
     LedgerEntry,
     MessageReceived,
     ModelStarted,
+    QuestionAnswered,
+    QuestionAsked,
     SubagentFinished,
     SubagentStarted,
     ToolFinished,
@@ -36,7 +39,7 @@ from gnomon.types.events import (
     TurnResumed,
     Unknown,
 )
-from gnomon.types.messages import Message, ToolCall, ToolResult
+from gnomon.types.messages import Message, Text, ToolCall, ToolResult
 from gnomon.types.requests import Usage
 
 
@@ -71,6 +74,41 @@ async def test_a_question_and_its_answer_come_at_the_same_place() -> None:
         found = await replayed_same(session)
         assert (found.turns, found.rounds) == (1, 2)
         assert tools.ran == ["permit"]
+
+
+async def test_an_answer_to_one_of_two_questions_comes_after_its_question() -> None:
+    @tool(read_only=True)
+    def ask() -> str:
+        """Ask a person."""
+        raise AssertionError("it is not to be run")
+
+    both = [ToolCall(f"c{n}", "ask", "{}", n) for n in (1, 2)]
+    async with Agent(ScriptedProvider([]), tools=[ask]) as agent:
+        entries = (
+            *opening(agent),
+            answered(*both),
+            QuestionAsked("t1", "c1", "one?"),
+            QuestionAnswered("c1", (Text("yes"),)),
+            QuestionAsked("t1", "c2", "two?"),
+            QuestionAnswered("c2", (Text("no"),)),
+            Claimed("b", 2),
+            ToolFinished("t1", ToolResult.of(both[0], "yes")),
+            ToolFinished("t1", ToolResult.of(both[1], "no")),
+            ModelStarted("t1", "m2", (2, 1)),
+            answered("thanks", message_id="m2"),
+            TurnFinished("t1", "end_turn", 2),
+        )
+        (await replay(taped(*entries), agent=agent)).check(whole=True)
+
+
+async def test_a_result_that_was_longer_than_is_kept_ends_the_replay_of_its_turn() -> None:
+    call = ToolCall("c1", "weather", '{"city": "Rome"}')
+    shown, full = capped(ToolResult.of(call, "x" * (FULL_CHARS + 1)), 30_000)
+    async with Agent(ScriptedProvider([]), tools=Tools().all) as agent:
+        finished = ToolFinished("t1", shown, full=full)
+        found = await replay(taped(*opening(agent), answered(call), finished), agent=agent)
+        found.check()
+        assert [each.what for each in found.skipped] == ["a result was longer than is kept"]
 
 
 async def test_messages_that_steer_and_that_wait_come_at_the_same_place() -> None:

@@ -98,12 +98,8 @@ class _RecordedTool:
         wrong = self._wrong(finished, arguments)
         if wrong is not None:
             self._tape.stop(wrong, self._tape.events[place].seq)
-        if len(finished.full) >= FULL_CHARS:
-            self._tape.skip(
-                "a result was longer than is kept: how it is cut short is not compared",
-                self._tape.events[place].seq,
-            )
-            return finished.result
+        elif len(finished.full) >= FULL_CHARS:
+            self._tape.give_up("a result was longer than is kept", self._tape.events[place].seq)
         return _whole(finished)
 
     def _wrong(self, finished: ToolFinished, arguments: str) -> Mismatch | None:
