@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 from replay_stage import Tools, opening, recorded, replayed_same, taped
@@ -462,11 +463,52 @@ async def test_a_turn_that_failed_with_a_call_open_is_not_said_to_differ() -> No
     async with Agent(ScriptedProvider([]), tools=Tools().all) as agent:
         closed = ToolFinished("t1", ToolResult.of(call, "no result", status="interrupted"))
         failed = TurnFailed("t1", Error("definition_changed", "changed"))
-        found = await replay(
-            taped(*opening(agent), answered(call), Claimed("b", 2), closed, failed), agent=agent
-        )
+        found = await replay(taped(*opening(agent), answered(call), closed, failed), agent=agent)
         found.check()
         assert found.skipped[-1].what == "the turn failed while a call was open"
+
+
+async def test_a_turn_that_failed_before_a_call_was_begun_is_not_said_to_differ() -> None:
+    call = ToolCall("c1", "book", '{"room": 1}')
+    async with Agent(ScriptedProvider([]), tools=Tools().all) as agent:
+        closed = ToolFinished("t1", ToolResult.of(call, "not run", status="interrupted"))
+        failed = TurnFailed("t1", Error("definition_changed", "changed"))
+        found = await replay(taped(*opening(agent), answered(call), closed, failed), agent=agent)
+        found.check()
+        assert [each.what for each in found.skipped] == ["the turn was ended by 'definition_changed'"]
+
+
+async def test_a_check_of_the_output_that_breaks_breaks_again() -> None:
+    @dataclass
+    class Checked:
+        value: int
+
+        def __post_init__(self) -> None:
+            raise KeyError("a mistake in the check")
+
+    async with Agent(ScriptedProvider([says('{"value": 1}')]), output=Checked) as agent:
+        session = agent.session("s")
+        with pytest.raises(GnomonError):
+            await session.run("go")
+        await replayed_same(session)
+
+
+async def test_a_turn_that_failed_before_another_runner_did_anything_is_not_said_to_differ() -> None:
+    call = ToolCall("c1", "permit")
+    async with Agent(ScriptedProvider([]), tools=Tools().all) as agent:
+        entries = (
+            *opening(agent),
+            answered(call),
+            ToolIntent("t1", "c1", "permit", "key"),
+            QuestionAsked("t1", "c1", "May I?"),
+            QuestionAnswered("c1", (Text("yes"),)),
+            Claimed("b", 2),
+            ToolFinished("t1", ToolResult.of(call, "no result", status="interrupted")),
+            TurnFailed("t1", Error("definition_changed", "changed")),
+        )
+        found = await replay(taped(*entries), agent=agent)
+        found.check()
+        assert [each.what for each in found.skipped] == ["the turn failed before it was gone on with"]
 
 
 async def test_instructions_that_are_a_function_are_not_called_and_said_to_be_left_out() -> None:

@@ -238,8 +238,9 @@ class Tape:
         self.take_to(place)
         wrong = mismatch(entry, expected, self._call_of(entry, expected))
         if wrong is not None:
-            if isinstance(expected, TurnFailed) and expected.error.code in _FROM_AROUND:
-                self.give_up(f"the turn was ended by {expected.error.code!r}", self.events[place].seq)
+            ended = self.ended_at(place)
+            if isinstance(ended, TurnFailed) and (expected is not ended or ended.error.code in _FROM_AROUND):
+                self.give_up(f"the turn was ended by {ended.error.code!r}", self.events[place].seq)
             self.stop(wrong, self.events[place].seq)
             raise Stopped
         self.take()

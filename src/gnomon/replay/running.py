@@ -6,13 +6,12 @@ from gnomon.engine.definition import Definition
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.turn import Ended
-from gnomon.errors import GnomonError
 from gnomon.replay._definition import changes, made_of
 from gnomon.replay._matching import Mismatch, spoken_of
 from gnomon.replay._tape import Stopped, Tape
 from gnomon.replay.recording import Recording
 from gnomon.replay.report import Difference, Replay, short
-from gnomon.types.events import MessageCompleted, ModelStarted, TurnCancelled, TurnStarted
+from gnomon.types.events import MessageCompleted, ModelStarted, TurnCancelled, TurnFailed, TurnStarted
 
 __all__ = ["replayed"]
 
@@ -118,6 +117,9 @@ class _Replaying:
         assert found is not None
         tape.take_to(found[0])
         place = tape.at
+        if isinstance(tape.ended_at(place), TurnFailed):  # by a rule for agents that were changed
+            tape.give_up("the turn failed before it was gone on with", tape.events[place].seq)
+            return
         await self._segment(started, turns=0)
         if tape.at == place and not tape.is_stopped:
             what = "the turn waits here, and went on"
@@ -146,7 +148,7 @@ class _Replaying:
                 pass
         except Stopped:
             pass
-        except GnomonError as error:  # a turn that fails is compared like any other end
+        except Exception as error:  # noqa: BLE001 - a turn that fails is compared like any other end
             self._error = str(error)
 
     def _pass_over(self) -> None:
