@@ -11,61 +11,44 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 from gnomon.engine.fold import Fold
 from gnomon.engine.loop import Loop
-from gnomon.engine.turn import REPAIR, Ended
+from gnomon.engine.turn import Ended
+from gnomon.replay._kinds import (
+    AS_RECORDED,
+    ASKING,
+    CANCELLABLE,
+    DECISIONS,
+    FROM_AROUND,
+    OUTSIDE,
+    is_runners,
+)
 from gnomon.replay._matching import Mismatch, mismatch
 from gnomon.replay.recording import Recording
 from gnomon.replay.report import Skipped
 from gnomon.types.events import (
-    ApprovalDecided,
-    CancelRequested,
     Claimed,
-    Compacted,
     Event,
-    Guarded,
     LedgerEntry,
     MessageCompleted,
-    MessageReceived,
     ModelStarted,
     QuestionAnswered,
-    QuestionAsked,
     Released,
-    SubagentStarted,
     ToolFinished,
-    ToolIntent,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnStarted,
-    Unknown,
 )
 from gnomon.types.records import utc_now
 
-__all__ = ["Stopped", "Tape", "is_runners"]
+__all__ = ["Stopped", "Tape"]
 
 Finds: TypeAlias = Callable[[Mismatch, int], None]
 
-_RUNNERS = (TurnStarted, ModelStarted, MessageCompleted, ToolIntent, ToolFinished, QuestionAsked, Ended)
-_DECISIONS = (TurnStarted, ModelStarted, ToolIntent, QuestionAsked, Ended)
-_CANCELLABLE = (ToolIntent, TurnFinished)
-_ASKING = (MessageReceived, ModelStarted)
 _LONG_S = 1e9
-
-_OUTSIDE = (MessageReceived, CancelRequested, QuestionAnswered)
-
-_FROM_AROUND = ("guardrail_tripped", "hook_failed")
-"""What stands around the loop is not run again."""
-
-_AS_RECORDED: dict[type, str] = {
-    Compacted: "the compaction is taken as it was recorded",
-    Guarded: "what the guardrail did is taken as it was recorded",
-    ApprovalDecided: "the approval is taken as it was decided",
-    SubagentStarted: "the session of the sub-agent is not replayed; its result is taken as it was recorded",
-    Unknown: "an event of a newer version is passed over",
-}
 
 
 class Stopped(Exception):
@@ -167,7 +150,7 @@ class Tape:
             asking = self.fold.turn.asking if self.fold.turn is not None else None
             if asking is None or asking.message_id != entry.message_id:
                 self.round += 1
-        elif (what := _AS_RECORDED.get(type(entry))) is not None:
+        elif (what := AS_RECORDED.get(type(entry))) is not None:
             self.skip(what, seq)
 
     def skip(self, what: str, seq: int) -> None:
@@ -183,7 +166,7 @@ class Tape:
         for at, entry in self.ahead():
             if at >= limit:
                 break
-            if isinstance(entry, _OUTSIDE) and not is_runners(entry) and self._is_awaited(entry):
+            if isinstance(entry, OUTSIDE) and not is_runners(entry) and self._is_awaited(entry):
                 self._early.add(at)
                 self.fold.take(self.events[at].seq, entry, self.events[at].at)
         return len(self._early) > before
@@ -216,7 +199,7 @@ class Tape:
         if coming and self.admit(coming[-1][0]):
             return False
         for entry, (place, _) in zip(written, coming, strict=False):
-            ended = self.cancelled_at(place) if isinstance(entry, _CANCELLABLE) else None
+            ended = self.cancelled_at(place) if isinstance(entry, CANCELLABLE) else None
             if ended is not None:  # by what is not in the ledger
                 self.cancel(ended.reason)
                 return False
@@ -233,13 +216,13 @@ class Tape:
             self.is_stopped = True
             raise Stopped
         place, expected = found
-        if isinstance(entry, _ASKING) and self.cancelled_at(place) is not None:
+        if isinstance(entry, ASKING) and self.cancelled_at(place) is not None:
             return  # the cancel comes while the model is asked
         self.take_to(place)
         wrong = mismatch(entry, expected, self._call_of(entry, expected))
         if wrong is not None:
             ended = self.ended_at(place)
-            if isinstance(ended, TurnFailed) and (expected is not ended or ended.error.code in _FROM_AROUND):
+            if isinstance(ended, TurnFailed) and (expected is not ended or ended.error.code in FROM_AROUND):
                 self.give_up(f"the turn was ended by {ended.error.code!r}", self.events[place].seq)
             self.stop(wrong, self.events[place].seq)
             raise Stopped
@@ -295,16 +278,9 @@ class Tape:
 
     def let_time_pass(self) -> None:
         """Time stands still, but in a step after which the time of its turn was up."""
-        coming = (entry for _, entry in self.ahead() if isinstance(entry, _DECISIONS))
+        coming = (entry for _, entry in self.ahead() if isinstance(entry, DECISIONS))
         match next(coming, None):
             case TurnFinished(stop="seconds"):
                 self._elapsed_s += _LONG_S
             case _:
                 pass
-
-
-def is_runners(entry: Event) -> TypeGuard[LedgerEntry]:
-    """Whether the loop itself writes such an entry."""
-    if isinstance(entry, MessageReceived):
-        return entry.message_id.startswith(REPAIR)
-    return isinstance(entry, _RUNNERS)
