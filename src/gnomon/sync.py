@@ -37,6 +37,7 @@ from gnomon.session.local import LocalSession
 from gnomon.stream import PullStream
 from gnomon.stream import Stream as _AsyncStream
 from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionEvent, StreamEvent
+from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
@@ -346,6 +347,10 @@ class Session(Generic[Out]):
     def fork(self, at: int | None = None, *, session_id: str | None = None) -> Session[Out]:
         """A new session with the same events up to that place; what is open there ends in the new one."""
         return Session(_background.wait(lambda: self._session.fork(at, session_id=session_id)))
+
+    def fork_plan(self, at: int | None = None) -> ForkPlan:
+        """What `fork` at that place would keep, end, and not know of. Nothing is written."""
+        return _background.wait(lambda: self._session.fork_plan(at))
 
     def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""

@@ -9,7 +9,7 @@ import click
 
 from gnomon.cli.command import CONTEXT, Command
 
-__all__ = ["audit", "cancel", "events", "fork", "resume", "sessions", "traces"]
+__all__ = ["audit", "cancel", "events", "fork", "replay", "resume", "sessions", "traces"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -256,4 +256,46 @@ def fork(
     return told(
         lambda: forked(place_named(store, use_project=not no_project), session_id, at, as_json=as_json),
         as_json=as_json,
+    )
+
+
+@_command("replay", "gnomon replay ses_019a", "gnomon replay ses_019a --agent agents.yaml")
+@_ID
+@click.option("-m", "--model", metavar="NAME", help="With another model.")
+@click.option("-s", "--system", metavar="TEXT", help="With other instructions.")
+@click.option("-t", "--tool", metavar="NAME", multiple=True, help="With these tools; repeatable.")
+@click.option("--agent", "agent_file", metavar="FILE", help="With the agent that this file describes.")
+@click.option("--archive", metavar="FILE", help="Look into a file of gnomon db export, not a store.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+@_JSON
+@_common
+def replay(
+    session_id: str,
+    model: str | None,
+    system: str | None,
+    tool: tuple[str, ...],
+    agent_file: str | None,
+    archive: str | None,
+    as_json: bool,
+    output: str,
+    store: str | None,
+    no_project: bool,
+    quiet: bool,
+) -> int:
+    """Run session ID again on its recorded answers, and say the first difference.
+
+    No model is asked and no tool is run. It exits with 1 when something is otherwise now.
+    """
+    from gnomon.cli.ask import Question
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.session_replay import Asked, shown
+    from gnomon.cli.stores import told
+
+    question = Question(
+        session=session_id, model=model, system=system, tool=tool, no_project=no_project, quiet=quiet
+    )
+    asked = Asked(question=question, agent_file=agent_file, archive=archive)
+    as_json = as_json or output == "json"
+    return told(
+        lambda: shown(asked, place_named(store, use_project=not no_project), as_json=as_json), as_json=as_json
     )

@@ -21,6 +21,7 @@ from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
 from gnomon.session._approving import Answer, below, decide, pending
 from gnomon.session._family import kin_of, tell_root
+from gnomon.session._fork_plan import fork_plan
 from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
@@ -29,6 +30,7 @@ from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.types.codec import exception_of
 from gnomon.types.events import ApprovalRequested, CancelRequested, Compacted, QuestionAnswered, TurnResumed
+from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
@@ -404,15 +406,26 @@ class LocalSession(Generic[Out]):
         Its row has the title and the metadata of this one.
         """
         source = await self._opened()
+        end = self._place(source, at)
+        other = LocalSession[Out](self._runtime, session_id)
+        other._sending.is_new = False
+        other._ledger = await forked(self._runtime, other.id, source, end)
+        return other
+
+    async def fork_plan(self, at: int | None = None) -> ForkPlan:
+        """What `fork` at that place would keep, end, and not know of. Nothing is written."""
+        source = await self._opened()
+        end = self._place(source, at)
+        reads = await Ledger(await self._runtime.storage(), self._id).refresh()
+        return fork_plan(self._id, reads, end)
+
+    def _place(self, source: Ledger, at: int | None) -> int:
         end = source.fold.seq if at is None else at
         if not source.fold.seq:
             raise NotFound(f"session {self._id!r} has no events to fork from", hint="send it something first")
         if type(end) is not int or not 0 < end <= source.fold.seq:
             raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end!r} was given")
-        other = LocalSession[Out](self._runtime, session_id)
-        other._sending.is_new = False
-        other._ledger = await forked(self._runtime, other.id, source, end)
-        return other
+        return end
 
     async def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""

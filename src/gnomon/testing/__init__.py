@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         hallucinates,
         says,
     )
+    from gnomon.replay import Replay, ReplayProvider, replay
     from gnomon.testing._fixtures import Wire
     from gnomon.testing._server import FaultServer, ReceivedRequest, ServerReply
     from gnomon.testing._suite import Contract
@@ -59,6 +60,10 @@ __all__ = [
     "fails",
     "hallucinates",
     "says",
+    # a recorded session
+    "Replay",
+    "ReplayProvider",
+    "replay",
     # a server that answers as it is told
     "FaultServer",
     "ReceivedRequest",
@@ -88,6 +93,9 @@ _HOMES = {
     "fails": "gnomon.providers.scripted",
     "hallucinates": "gnomon.providers.scripted",
     "says": "gnomon.providers.scripted",
+    "Replay": "gnomon.replay",
+    "ReplayProvider": "gnomon.replay",
+    "replay": "gnomon.replay",
     "Wire": "gnomon.testing._fixtures",
     "WireContract": "gnomon.testing.wire",
     "WireLimits": "gnomon.testing._wire_suite",
