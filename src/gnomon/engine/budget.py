@@ -8,8 +8,12 @@ import msgspec
 
 from gnomon.engine.clock import Clock
 from gnomon.engine.turn import TurnState
+from gnomon.types.events import BudgetWarning
 
 __all__ = ["Budget", "Limit", "Meter"]
+
+_NEAR = 0.8
+"""How much of a limit is used when it is told that it is near."""
 
 Limit: TypeAlias = Literal["rounds", "tokens", "seconds", "cost"]
 
@@ -55,6 +59,21 @@ class Meter:
         """The time of a turn begins now."""
         if self._budget.seconds is not None:
             self._started = self._clock.monotonic()
+
+    def near(self, turn: TurnState) -> list[BudgetWarning]:
+        """The limits that little is left of, and that nobody was warned of in this turn."""
+        budget = self._budget
+        used: dict[Limit, tuple[float, float | None]] = {
+            "rounds": (turn.rounds, budget.rounds),
+            "tokens": (turn.usage.total_tokens or 0, budget.tokens),
+            "cost": (float(turn.cost or 0), budget.cost),
+            "seconds": (self._clock.monotonic() - self._started if budget.seconds else 0.0, budget.seconds),
+        }
+        return [
+            BudgetWarning(turn.id, kind, spent, limit)
+            for kind, (spent, limit) in used.items()
+            if limit is not None and spent >= _NEAR * limit and kind not in turn.warned
+        ]
 
     def reached(self, turn: TurnState) -> Limit | None:
         """The limit that forbids another call, if there is one."""

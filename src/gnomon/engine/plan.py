@@ -253,7 +253,8 @@ class Planner:
         if stopped is not None:
             self.failure = stopped
             return self._ended(fold, (*guarded, *self._failed(turn, stopped)))
-        return Step((*repair, *guarded, self._asked(turn.id, turn, inputs)), "ask")
+        near = self._meter.near(turn)
+        return Step((*near, *repair, *guarded, self._asked(turn.id, turn, inputs)), "ask")
 
     def _asked(
         self, turn_id: str, turn: TurnState | None = None, inputs: tuple[str, ...] = ()

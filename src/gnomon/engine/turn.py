@@ -12,6 +12,7 @@ import msgspec
 from gnomon.types.events import (
     ApprovalDecided,
     ApprovalRequested,
+    BudgetWarning,
     Compacted,
     Event,
     Guarded,
@@ -93,6 +94,8 @@ class TurnState:
         """The sub-agents that have ended, by their id."""
         self.told: dict[str, ApprovalRequested] = {}
         """What sub-agents need leave for."""
+        self.warned: set[str] = set()
+        """The limits that were said to be near."""
         self.guarded: set[tuple[str, str]] = set()
         """The guardrails that had something against calls or results, and against which."""
 
@@ -209,6 +212,8 @@ class TurnState:
                     self.count((usage,), None if cost is None else Decimal(str(cost)))
             case Compacted(usage=usage, cost=cost) if counts:
                 self.count((usage,), None if cost is None else Decimal(str(cost)))
+            case BudgetWarning(kind=kind):
+                self.warned.add(kind)
             case TurnPaused():
                 self.is_paused = True
             case TurnResumed(agent_hash=agent_hash):
@@ -261,7 +266,7 @@ class TurnState:
         same.messages = list(self.messages)
         same.results, same.intents = dict(self.results), dict(self.intents)
         same.questions, same.answers = dict(self.questions), dict(self.answers)
-        same.guarded = set(self.guarded)
+        same.guarded, same.warned = set(self.guarded), set(self.warned)
         same.subagents, same.finished = dict(self.subagents), dict(self.finished)
         same.told = dict(self.told)
         same.requests, same.decisions = dict(self.requests), dict(self.decisions)
