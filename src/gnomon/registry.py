@@ -73,6 +73,9 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
+    "hooks": {
+        "cache": "gnomon.hooks.cache:CacheHook",
+    },
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",
         "memory": "gnomon.storage.memory:MemoryStorage",

@@ -1,0 +1,1 @@
+"""Hooks: what stands beside the steps of a turn, or around them."""
