@@ -75,6 +75,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     },
     "hooks": {
         "cache": "gnomon.hooks.cache:CacheHook",
+        "rate_limit": "gnomon.hooks.rate_limit:RateLimitHook",
     },
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",
