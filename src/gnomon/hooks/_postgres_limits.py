@@ -15,7 +15,7 @@ from gnomon.hooks._shared import LEASE_S, PATIENCE_S, Need
 
 __all__ = ["PostgresLimits"]
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 5.0
 CONNECTIONS = 4
 _CLOSE_S = 2.0
 _CREATE_S = 30.0
@@ -93,6 +93,7 @@ class PostgresLimits:
         schema = self._place.name
         async with pool.acquire() as connection, connection.transaction():
             if await connection.fetchval("SELECT to_regproc($1) IS NULL", f"{schema}.rate_renew_1"):
+                await connection.execute("SET LOCAL synchronous_commit = on")
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=_CREATE_S)
                 if await connection.fetchval("SELECT to_regnamespace($1) IS NULL", schema):
                     await connection.execute(f"CREATE SCHEMA {schema}")

@@ -7,7 +7,7 @@ from hashlib import sha1
 from typing import Protocol, TypeAlias, cast
 
 from redis import exceptions as told
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -17,7 +17,7 @@ from gnomon.hooks._shared import LEASE_S, PATIENCE_S, Need
 
 __all__ = ["RedisLimits"]
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 5.0
 CONNECTIONS = 16
 
 _QUOTING = " with args beginning with"
@@ -39,16 +39,15 @@ class RedisLimits:
 
     def __init__(self, url: str) -> None:
         self._place = place_of(url, "prefix")
-        self._client = cast(
-            _Client,
-            Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-                self._place.url,
-                retry=Retry(NoBackoff(), 0),
-                socket_timeout=TIMEOUT_S,
-                socket_connect_timeout=TIMEOUT_S,
-                max_connections=CONNECTIONS,
-            ),
+        pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+            self._place.url,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            max_connections=CONNECTIONS,
+            timeout=TIMEOUT_S,
         )
+        self._client = cast(_Client, Redis.from_pool(pool))
 
     async def take(self, key: str, ticket: str, need: Need) -> float:
         most = -1 if need.concurrent is None else need.concurrent
