@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hook_stage import ANSWER, Answer, Model, Tool, answer, asked, model_step, read, spin, texts, tool_step
+from limit_stage import ANSWER, Answer, Model, Tool, answer, asked, model_step, read, spin, texts, tool_step
 from skipping_loop import run
 
 from gnomon import registry
@@ -147,7 +147,8 @@ async def test_attempts_that_were_given_up_are_neither_played_nor_paid_again() -
     assert len(first.discarded) == 1
     assert texts(events) == ["High"]
     assert events[-1].response.discarded == ()
-    assert events[-1].response.warnings == (events[0].message, "top_k was not sent")
+    told = [event.message for event in events if isinstance(event, StreamWarning)]
+    assert events[-1].response.warnings == tuple(told) == (events[0].message, "top_k was not sent")
 
 
 async def test_a_step_says_in_its_notes_whether_it_was_a_hit() -> None:
@@ -386,6 +387,21 @@ async def test_an_answer_larger_than_all_the_room_is_not_kept_and_drives_nobody_
     assert (len(model.calls), len(hook)) == (2, 1)
 
 
+def test_what_does_not_fit_at_all_is_refused_and_the_others_stay() -> None:
+    kept = Kept(entries=5, size_bytes=1_000, ttl_s=60, clock=lambda: 0.0)
+    assert kept.put(b"small", b"x")
+    assert not kept.put(b"large", b"x" * 900)
+    assert kept.get(b"small") == b"x"
+
+
+def test_an_answer_that_is_kept_anew_takes_the_place_of_the_old_one() -> None:
+    kept = Kept(entries=5, size_bytes=10_000, ttl_s=60, clock=lambda: 0.0)
+    kept.put(b"key", b"x" * 100)
+    size = kept.size_bytes
+    kept.put(b"key", b"y" * 100)
+    assert (kept.get(b"key"), kept.size_bytes, len(kept)) == (b"y" * 100, size, 1)
+
+
 async def test_a_hundred_thousand_requests_take_no_more_room_than_allowed() -> None:
     """Through the same door as an answer; the way there is tested above."""
     kept = Kept(entries=500, size_bytes=100_000, ttl_s=60, clock=lambda: 0.0)
@@ -486,6 +502,16 @@ def test_as_soon_as_a_tool_is_called_nobody_waits_any_more() -> None:
     run(test())
 
 
+def test_as_soon_as_an_answer_is_too_large_nobody_waits_any_more() -> None:
+    async def test() -> None:
+        hook, model = CacheHook(size_bytes=4_000), Model(answer("x" * 5_000, "y", pause_s=10))
+        began = asyncio.get_running_loop().time()
+        await asyncio.gather(*(read(hook, model_step(), model) for _ in range(3)))
+        assert asyncio.get_running_loop().time() - began == pytest.approx(30)
+
+    run(test())
+
+
 def test_one_who_waits_may_leave() -> None:
     async def test() -> None:
         hook, model = CacheHook(), Model(answer(pause_s=1))
@@ -510,6 +536,21 @@ def test_one_who_stops_reading_holds_the_others_up_for_a_while_only() -> None:
         assert len(model.calls) == 2  # one of the five for all of them
         assert {said(events) for events in answers} == {"High tide is at noon."}
         assert isinstance([event async for event in stuck][-1], Done)  # it still gets all of its own
+
+    run(test())
+
+
+def test_one_who_was_passed_over_does_not_end_the_flight_of_who_took_over() -> None:
+    async def test() -> None:
+        hook, model = CacheHook(patience_s=30), Model(answer(), answer(pause_s=10))
+        stuck = await hook.around(model_step(), model)
+        await anext(stuck)
+        second = asyncio.ensure_future(read(hook, model_step(), model))
+        await asyncio.sleep(35)
+        await stuck.aclose()
+        third = asyncio.ensure_future(read(hook, model_step(), model))
+        await asyncio.wait([second, third])
+        assert len(model.calls) == 2
 
     run(test())
 

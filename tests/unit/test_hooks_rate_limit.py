@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from hook_stage import Answer, Model, Tool, answer, asked, model_step, read, spin, texts, tool_step
+from limit_stage import Answer, Model, Tool, answer, asked, model_step, read, spin, texts, tool_step
 from skipping_loop import now, run
 
 from gnomon import registry
@@ -89,6 +89,17 @@ def test_what_was_not_used_for_long_is_no_more_than_a_burst() -> None:
         await times_of(hook, Model(), 6)
         await asyncio.sleep(10_000)
         assert await times_of(hook, Model(), 7) == pytest.approx([0] * 6 + [10])
+
+    run(test())
+
+
+def test_tokens_that_were_not_used_for_long_are_no_more_than_a_burst() -> None:
+    async def test() -> None:
+        hook = limited(tokens_per_minute=600, counter=Tens())
+        model = Model(answer("a", used=Usage(input_tokens=10, output_tokens=590)))
+        await read(hook, model_step(asked(max_tokens=590)), model)
+        await asyncio.sleep(10_000)
+        assert await times_of(hook, model, 3, max_tokens=590) == pytest.approx([0, 60, 120])
 
     run(test())
 
@@ -557,7 +568,10 @@ def test_the_key_can_be_chosen_and_none_is_not_limited() -> None:
 def test_tools_are_not_limited_unless_a_key_says_so() -> None:
     async def test() -> None:
         tool = Tool(ToolResult("", content=("noon",)))
-        free, held = limited(concurrent=1), limited(requests_per_minute=1, key=lambda event: event.name)
+        free, held = (
+            limited(requests_per_minute=1),
+            limited(requests_per_minute=1, key=lambda event: event.name),
+        )
         for _ in range(3):
             await asyncio.wait_for(read(free, tool_step(), tool), 1)
         await read(held, tool_step(), tool)
@@ -568,17 +582,25 @@ def test_tools_are_not_limited_unless_a_key_says_so() -> None:
     run(test())
 
 
-def test_limits_that_nobody_uses_any_more_are_forgotten_and_no_others() -> None:
+def test_limits_that_nobody_uses_any_more_are_forgotten() -> None:
     async def test() -> None:
         hook = limited(requests_per_minute=60, burst_s=1, key=lambda event: event.session_id)
         for number in range(5 * FEWEST_KEPT):
             await read(hook, model_step(session_id=f"user {number}"), Model())
             await asyncio.sleep(0.01)
         assert len(hook._lanes) <= FEWEST_KEPT
-        waiting = asyncio.ensure_future(read(hook, model_step(session_id=f"user {number}"), Model()))
-        await spin()
-        assert not waiting.done()  # a second has not passed for this one
-        await waiting
+
+    run(test())
+
+
+def test_a_limit_that_is_not_whole_is_never_forgotten() -> None:
+    async def test() -> None:
+        hook = limited(requests_per_minute=60, burst_s=1, key=lambda event: event.session_id)
+        for number in range(3 * FEWEST_KEPT):
+            await read(hook, model_step(session_id=f"user {number}"), Model())
+        began = now()
+        await read(hook, model_step(session_id="user 0"), Model())
+        assert now() - began == pytest.approx(1)
 
     run(test())
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from hook_stage import Model, answer, asked, model_step, read, spin
+from limit_stage import Model, answer, asked, model_step, read, spin
 from skipping_loop import now, run
 
 from gnomon.errors import MissingExtra, RateLimited, StorageError, Unavailable
@@ -273,7 +273,7 @@ def test_a_server_that_is_back_is_used_again(server: Server, caplog: pytest.LogC
 
     with caplog.at_level(logging.INFO):
         run(test())
-    assert "is back" in caplog.text
+    assert "the server of the shared rate limit is back" in caplog.text
 
 
 def test_what_is_left_of_the_patience_holds_without_the_server(server: Server) -> None:

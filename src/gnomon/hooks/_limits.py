@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from math import inf
 from typing import Protocol
 
@@ -58,12 +59,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Lane(Protocol):
     """The way in for all steps of one key: alone in this process, or shared with others."""
 
-    async def enter(self, tokens: float, max_wait_s: float | None) -> str:
-        """Wait until it is one's turn, and take. What it gives is the name of what was taken."""
+    def enter_at_once(self, tokens: float) -> bool:
+        """Take, where nobody has to be waited for or asked; else nothing is taken."""
         ...
 
-    async def leave(self, taken: str, tokens: float, used: float) -> None:
-        """Settle: of so many tokens that were taken, so many were used."""
+    async def enter(self, tokens: float, max_wait_s: float | None) -> str:
+        """Wait until it is one's turn, and take. It gives the name of what was taken, if that has one."""
+        ...
+
+    def leave(self, taken: str, tokens: float, used: float) -> Awaitable[None] | None:
+        """Settle: of so many tokens that were taken, so many were used. What it gives is to be waited for."""
         ...
 
     async def shut_for(self, seconds: float) -> None:

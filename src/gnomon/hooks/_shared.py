@@ -138,6 +138,9 @@ class SharedGate:
     def is_idle(self) -> bool:
         return not self._users and self._spare.is_idle
 
+    def enter_at_once(self, tokens: float) -> bool:
+        return False  # the server has to be asked
+
     async def enter(self, tokens: float, max_wait_s: float | None = None) -> str:
         self._users += 1
         try:
@@ -149,7 +152,7 @@ class SharedGate:
     async def leave(self, taken: str, tokens: float, used: float) -> None:
         self._users -= 1
         if not taken:
-            await self._spare.leave(taken, tokens, used)
+            self._spare.leave(taken, tokens, used)
             return
         await self._out(taken)
         try:

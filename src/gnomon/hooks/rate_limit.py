@@ -119,7 +119,7 @@ class RateLimitHook:
         prompt, tokens = self._estimate(event.request)
         lane = self._lanes.lane(key)
         began = clock()
-        taken = await lane.enter(tokens, self._max_wait_s)
+        taken = "" if lane.enter_at_once(tokens) else await lane.enter(tokens, self._max_wait_s)
         event.notes["rate_limit.waited_s"] = clock() - began
         return _Stay(lane, taken, prompt=prompt, tokens=tokens)
 
@@ -193,7 +193,9 @@ class _Stay:
         """Settle, once."""
         if not self._is_over:
             self._is_over = True
-            await self._lane.leave(self._taken, self._tokens, used)
+            leaving = self._lane.leave(self._taken, self._tokens, used)
+            if leaving is not None:
+                await leaving
 
 
 _LAST = frozenset({Done, ToolFinished})
