@@ -7,12 +7,15 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias, cast, overload
 
 import msgspec
 
 from gnomon import registry
+from gnomon.contracts.compactor import Compactor
 from gnomon.contracts.counter import TokenCounter
+from gnomon.contracts.guardrail import Guardrail
+from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import OnLeave
 from gnomon.contracts.storage import Storage
@@ -21,14 +24,17 @@ from gnomon.engine.accounts import Accounts
 from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock, SystemClock
+from gnomon.engine.context import Context
 from gnomon.engine.definition import Definition, OnChange, Permissions, Toolbox
 from gnomon.engine.given import check_number, checked_messages, checked_name, of_kind, one_of
+from gnomon.engine.guards import Guards
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
 from gnomon.engine.instructions import Instructions, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
+from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
@@ -42,6 +48,9 @@ from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
 from gnomon.types.steps import Out, Turn
+
+if TYPE_CHECKING:
+    from gnomon.hooks.chain import Chain
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 
@@ -91,6 +100,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -102,6 +113,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     @overload
@@ -116,6 +131,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -127,6 +144,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     def __init__(
@@ -140,6 +161,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -151,33 +174,47 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None:
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
         check_number("max_tokens", max_tokens, is_whole=True)
+        check_number("approval_timeout_s", approval_timeout_s)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
+        accounts, toolbox = Accounts(_counter(counter), catalogue), _toolbox(tools, answer)
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
-        self._is_durable = storage is not None
         self._adopts = adopt
+        self._chain = _hook(hooks)
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
             provider=provider,
-            tools=_toolbox(tools, answer),
+            tools=toolbox,
             budget=of_kind("a budget", budget, Budget, "Budget(rounds=10)") or Budget(),
-            accounts=Accounts(_counter(counter), catalogue),
+            accounts=accounts,
             instructions=instructions,
             answer=answer,
             permissions=one_of("permissions", permissions, Permissions),
+            rules=_rules(rules, toolbox),
+            approval_timeout_s=approval_timeout_s,
             on_change=one_of("on_change", on_change, OnChange),
             temperature=temperature,
             max_tokens=max_tokens,
             thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
+            hooks=self._chain,
+            guards=_guards(guardrails),
+            context=_context(compactor, context_tokens, accounts, catalogue, provider),
         )
+
+        # A run that may have to wait for leave is a session that can, be it in memory.
+        self._is_durable = storage is not None or self._definition.may_ask
 
     @classmethod
     def from_file(
@@ -344,6 +381,8 @@ class Agent(Generic[Out]):
             runtime = self._live()  # which lets go of what was left open in a loop that is over
         if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
             await runtime.close()
+        if self._chain is not None:
+            await self._chain.close()
         await self.provider.close()
 
     async def __aenter__(self) -> Self:
@@ -409,6 +448,44 @@ def _made_counter(name: str) -> TokenCounter:
     return made
 
 
+def _hook(given: object) -> Chain | None:
+    """The hooks as one, which the engine has around each step."""
+    hooks = [_made("hooks", each) for each in _listed(given, "hooks")]
+    if not hooks:
+        return None
+    from gnomon.hooks.chain import Chain
+
+    return Chain(cast("Sequence[Hook]", hooks))
+
+
+def _guards(given: object) -> Guards | None:
+    guardrails = [_made("guardrails", each) for each in _listed(given, "guardrails")]
+    for each in guardrails:
+        if isinstance(each, type) or not isinstance(each, Guardrail):
+            raise TypeError(f"a guardrail has a name, positions and a check; {each!r} has not")
+    return Guards(cast("Sequence[Guardrail]", guardrails)) if guardrails else None
+
+
+def _context(
+    compactor: object, tokens: int | None, accounts: Accounts, catalogue: Catalogue, provider: Provider
+) -> Context | None:
+    check_number("context_tokens", tokens, is_whole=True)
+    if compactor is None:
+        if tokens is not None:
+            raise ConfigError("context_tokens need a compactor", hint='such as compactor="truncate"')
+        return None
+    made = _made("compactors", compactor)
+    if isinstance(made, type) or not isinstance(made, Compactor):
+        raise TypeError(f"a compactor is a name such as 'truncate' or a Compactor, not {made!r}")
+    window = catalogue.facts(f"{provider.name}:{provider.model}").context_window
+    return Context(made, lambda: accounts.counter, limit=tokens, window=window)
+
+
+def _made(kind: str, given: object) -> object:
+    """An object, or what the registry makes of its name."""
+    return cast("Callable[[], object]", registry.load(kind, given))() if isinstance(given, str) else given
+
+
 def _provider(model: object, settings: object) -> Provider:
     if settings is not None and not isinstance(settings, Mapping):
         raise TypeError(f"settings are a mapping by name, not {type(settings).__name__}")
@@ -422,7 +499,7 @@ def _provider(model: object, settings: object) -> Provider:
 
 
 def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
-    made = Toolbox(_tool(item) for item in _listed(tools))
+    made = Toolbox(_tool(item) for item in _listed(tools, "tools"))
     for offered in answer.tools if answer is not None else ():
         if made.get(offered.name) is not None:
             raise ConfigError(
@@ -432,10 +509,22 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
     return made
 
 
-def _listed(tools: object) -> Sequence[object]:
-    if isinstance(tools, Sequence) and not isinstance(tools, str | bytes):
-        return cast("Sequence[object]", tools)
-    raise TypeError(f"tools are given as a list, not as {type(cast(object, tools)).__name__}")
+def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:
+    rules = tuple(Rule.parse(each) if isinstance(each, str) else each for each in _listed(given, "rules"))
+    for rule in cast("tuple[object, ...]", rules):
+        if not isinstance(rule, Rule):
+            raise TypeError(
+                f"a rule is a text such as 'deny delete_file' or a Rule, not {type(rule).__name__}"
+            )
+    made = cast("tuple[Rule, ...]", rules)
+    check_rules(made, toolbox.definitions)
+    return made
+
+
+def _listed(given: object, what: str) -> Sequence[object]:
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return cast("Sequence[object]", given)
+    raise TypeError(f"{what} are given as a list, not as {type(cast(object, given)).__name__}")
 
 
 def _tool(item: object) -> Tool:

@@ -75,7 +75,11 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     },
     "hooks": {
         "cache": "gnomon.hooks.cache:CacheHook",
+        "cost": "gnomon.hooks.cost:CostTracker",
+        "logging": "gnomon.hooks.logging:LoggingHook",
+        "metrics": "gnomon.hooks.metrics:MetricsHook",
         "rate_limit": "gnomon.hooks.rate_limit:RateLimitHook",
+        "retry": "gnomon.hooks.retry:RetryHook",
     },
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",

@@ -15,12 +15,13 @@ A provider writes a generator of events; `Stream` reads it and promises the rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
+from gnomon._begun import Begun
 from gnomon.errors import ContractError, GnomonError, ProviderError, StreamCut
 from gnomon.types.events import (
     AttemptDiscarded,
@@ -210,35 +211,13 @@ async def _remainder(source: _Source) -> ProviderEvent | None:
     patience = asyncio.timeout(GRACE_S)
     try:
         async with patience:
-            return await _Begun(step, waits_for)
+            return cast("ProviderEvent", await Begun(step, waits_for))
     except StopAsyncIteration:
         return None
     except TimeoutError:
         if not patience.expired():
             raise  # the provider's own
         return None
-
-
-class _Begun:
-    """A step of a generator that has been begun, and goes on with what it waits for."""
-
-    def __init__(self, step: Any, waits_for: object) -> None:
-        self._step = step
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[object, object, ProviderEvent]:
-        waits_for = self._waits_for
-        while True:
-            try:
-                sent = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is passed on
-                go_on, given = self._step.throw, error
-            else:
-                go_on, given = self._step.send, sent
-            try:
-                waits_for = go_on(given)
-            except StopIteration as found:
-                return cast("ProviderEvent", found.value)
 
 
 class StreamFold:

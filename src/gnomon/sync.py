@@ -18,7 +18,10 @@ from typing import Generic, Self, TypeVar, cast, overload
 
 from gnomon import agent as _async
 from gnomon.agent import OutputMode, Prompt, ToolLike
+from gnomon.contracts.compactor import Compactor
 from gnomon.contracts.counter import TokenCounter
+from gnomon.contracts.guardrail import Guardrail
+from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.contracts.storage import Storage
@@ -26,12 +29,13 @@ from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import OnChange, Permissions
 from gnomon.engine.instructions import Instructions
+from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run as _AsyncRun
 from gnomon.session._reader import Reader as _AsyncReader
 from gnomon.session.local import LocalSession
 from gnomon.stream import PullStream
 from gnomon.stream import Stream as _AsyncStream
-from gnomon.types.events import RunEvent, SessionEvent, StreamEvent
+from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionEvent, StreamEvent
 from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
@@ -302,6 +306,34 @@ class Session(Generic[Out]):
         """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
         _background.wait(lambda: self._session.answer(content, call_id=call_id, run_again=run_again))
 
+    def approvals(self) -> tuple[ApprovalRequested, ...]:
+        """What is waited for leave for, in the order of the calls."""
+        return _background.wait(self._session.approvals)
+
+    def approve(
+        self,
+        approval_id: str | None = None,
+        *,
+        by: str = "",
+        reason: str | None = None,
+        always: bool = False,
+        arguments_hash: str | None = None,
+    ) -> None:
+        """Give leave for a call that waits for it, once, and for the arguments that were shown."""
+        _background.wait(
+            lambda: self._session.approve(
+                approval_id, by=by, reason=reason, always=always, arguments_hash=arguments_hash
+            )
+        )
+
+    def deny(self, approval_id: str | None = None, *, by: str = "", reason: str | None = None) -> None:
+        """Refuse leave for a call: the model is told so, with the reason, and the turn goes on."""
+        _background.wait(lambda: self._session.deny(approval_id, by=by, reason=reason))
+
+    def compact(self) -> Compacted | None:
+        """Make the view of the model shorter now; `None` where it cannot be."""
+        return _background.wait(self._session.compact)
+
     def resume(self, *, take_over: bool = False) -> None:
         """Go on with what is open: after a crash, or under the new definition of a paused turn."""
         _background.wait(lambda: self._session.resume(take_over=take_over))
@@ -338,6 +370,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -349,6 +383,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     @overload
@@ -363,6 +401,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -374,6 +414,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None: ...
 
     def __init__(
@@ -387,6 +431,8 @@ class Agent(Generic[Out]):
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule | str] = (),
+        approval_timeout_s: float | None = None,
         budget: Budget | None = None,
         on_change: OnChange = "continue",
         adopt: bool = True,
@@ -398,6 +444,10 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook | str] = (),
+        guardrails: Sequence[Guardrail | str] = (),
+        compactor: Compactor | str | None = None,
+        context_tokens: int | None = None,
     ) -> None:
         self._agent = cast(
             "_async.Agent[Out]",
@@ -410,6 +460,8 @@ class Agent(Generic[Out]):
                 output_mode=output_mode,
                 storage=storage,
                 permissions=permissions,
+                rules=rules,
+                approval_timeout_s=approval_timeout_s,
                 budget=budget,
                 on_change=on_change,
                 adopt=adopt,
@@ -421,6 +473,10 @@ class Agent(Generic[Out]):
                 counter=counter,
                 deps=deps,
                 clock=clock,
+                hooks=hooks,
+                guardrails=guardrails,
+                compactor=compactor,
+                context_tokens=context_tokens,
             ),
         )
 

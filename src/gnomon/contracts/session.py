@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from gnomon.types.events import RunEvent, SessionEvent
+from gnomon.types.events import ApprovalRequested, RunEvent, SessionEvent
 from gnomon.types.messages import Content, Message
 from gnomon.types.steps import CancelMode, SessionStatus, Turn
 
@@ -17,6 +17,7 @@ __all__ = [
     "SessionReader",
     "SessionRun",
     "SupportsAnswers",
+    "SupportsApprovals",
     "SupportsFork",
     "SupportsResume",
     "SupportsStream",
@@ -128,6 +129,35 @@ class SupportsAnswers(Protocol):
         *,
         call_id: str | None = None,
         run_again: bool = False,
+    ) -> None: ...
+
+
+@runtime_checkable
+class SupportsApprovals(Protocol):
+    """A session in which a call may have to wait for leave.
+
+    - leave must be given once, for the arguments that were shown: an answer that comes a second time,
+      too late, or for other arguments must raise `ApprovalRefused`, must change nothing, and must leave
+      an audit row.
+    - it may be given from any process, however much later, and after any number of restarts.
+    - a call that was denied, or that nobody gave leave for in time, must have the result `denied`; calls
+      beside it must not run again.
+    """
+
+    async def approvals(self) -> tuple[ApprovalRequested, ...]: ...
+
+    async def approve(
+        self,
+        approval_id: str | None = None,
+        *,
+        by: str = "",
+        reason: str | None = None,
+        always: bool = False,
+        arguments_hash: str | None = None,
+    ) -> None: ...
+
+    async def deny(
+        self, approval_id: str | None = None, *, by: str = "", reason: str | None = None
     ) -> None: ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, NamedTuple
 
 from gnomon.engine.capping import READ_OUTPUT, READ_OUTPUT_DEF, ReadOutput
+from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.interrupt import Interrupt
 from gnomon.engine.journal import Journal
@@ -14,7 +15,7 @@ from gnomon.engine.live import Channel
 from gnomon.engine.recovery import recovered
 from gnomon.engine.tools import Job, Outcome, ToolRunner, grouped, job_of
 from gnomon.engine.turn import TurnState
-from gnomon.types.events import LedgerEntry, ToolProgress
+from gnomon.types.events import Guarded, LedgerEntry, ToolProgress
 from gnomon.types.messages import ToolDef, ToolResult
 
 __all__ = ["PARALLEL", "Batch", "Calls"]
@@ -39,8 +40,13 @@ class Batch(NamedTuple):
 class Calls:
     """Sees to the open calls of a turn, one batch after another."""
 
-    def __init__(self, agent: Definition, journal: Journal, interrupt: Interrupt, channel: Channel) -> None:
+    def __init__(
+        self, agent: Definition, journal: Journal, interrupt: Interrupt, channel: Channel, clock: Clock
+    ) -> None:
         self._agent = agent
+        self._clock = clock
+        self._guarded: list[Guarded] = []
+        """What guardrails had against results."""
         self._journal = journal
         self._interrupt = interrupt
         self._channel = channel
@@ -82,6 +88,9 @@ class Calls:
         answered = [job for job in jobs if self._is_answered(job, turn)]
         if answered:
             return Batch([self._answer(runner, job, turn) for job in answered], answered, "answer")
+        if jobs[0].asks is not None and jobs[0].call.id not in turn.requests:
+            asking = [(job, job.asks) for job in jobs if job.asks and job.call.id not in turn.requests]
+            return Batch([runner.request(job, why) for job, why in asking], (), "answer")
         group = [
             job for job in grouped(jobs) if job.call.id not in turn.questions or self._runs_again(job, turn)
         ]
@@ -90,7 +99,8 @@ class Calls:
 
     def _jobs(self, turn: TurnState) -> list[Job]:
         extra = self._reader if self._journal.fold.cut else None
-        return [job_of(call, self._agent, extra) for call in turn.open_calls]
+        learned = self._journal.fold.rules
+        return [job_of(call, self._agent, extra, turn=turn, learned=learned) for call in turn.open_calls]
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         journal = self._journal
@@ -102,6 +112,9 @@ class Calls:
             _message_of(turn),
             self._places,
             can_ask=journal.is_shared,
+            clock=self._clock,
+            note=self._guarded.append,
+            learned=journal.fold.rules,
         )
 
     def _is_unsettled(self, job: Job, turn: TurnState) -> bool:
@@ -190,7 +203,8 @@ class Calls:
 
     def taken(self) -> list[LedgerEntry]:
         """What the last batch came to; once."""
-        facts, self._facts = self._facts, []
+        facts, self._facts = [*self._guarded, *self._facts], []
+        self._guarded.clear()
         return facts
 
     async def stop(self) -> None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
 from gnomon.contracts.tool import (
@@ -23,9 +24,12 @@ from gnomon.contracts.tool import (
 from gnomon.engine.accounts import Accounts
 from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
+from gnomon.engine.context import Context
+from gnomon.engine.guards import Guards
 from gnomon.engine.instructions import Instructions
+from gnomon.engine.permissions import Mode, Rule, Verdict, decide
 from gnomon.errors import ConfigError
-from gnomon.types.messages import Message, ToolDef
+from gnomon.types.messages import Message, ToolCall, ToolDef
 from gnomon.types.requests import Reasoning, Request
 
 __all__ = [
@@ -41,8 +45,8 @@ __all__ = [
 OnChange: TypeAlias = Literal["continue", "pause", "refuse"]
 """What becomes of an open turn that began under another definition of its agent."""
 
-Permissions: TypeAlias = Literal["bypass", "plan", "deny"]
-"""Which calls run: all of them, those that only read, or none."""
+Permissions: TypeAlias = Mode
+"""Which calls run, and which are asked about first."""
 
 DEFAULT_OUTPUT_CHARS = 30_000
 """How much of a result a model is shown when its tool does not say."""
@@ -69,7 +73,8 @@ class Toolbox:
                 raise ConfigError(f"two tools are called {tool.name!r}", hint="give one another name")
             self._tools[tool.name] = tool
         self._traits = {name: _traits(tool) for name, tool in self._tools.items()}
-        self.definitions = tuple(_definition(tool) for tool in self._tools.values())
+        self._definitions = {name: _definition(tool) for name, tool in self._tools.items()}
+        self.definitions = tuple(self._definitions.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,6 +82,11 @@ class Toolbox:
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
+
+    def definition(self, tool: Tool) -> ToolDef:
+        """What is known of a tool, also of one that is not the agent's own."""
+        found = self._definitions.get(tool.name)
+        return found if found is not None else _definition(tool)
 
     def traits(self, tool: Tool) -> Traits:
         found = self._traits.get(tool.name)
@@ -100,8 +110,13 @@ class Definition:
         max_tokens: int | None = None,
         thinking: Reasoning | None = None,
         permissions: Permissions = "bypass",
+        rules: Sequence[Rule] = (),
+        approval_timeout_s: float | None = None,
         on_change: OnChange = "continue",
         deps: object = None,
+        hooks: Hook | None = None,
+        guards: Guards | None = None,
+        context: Context | None = None,
     ) -> None:
         self.name = name
         self.provider = provider
@@ -111,8 +126,17 @@ class Definition:
         self.instructions = instructions
         self.answer = answer
         self.permissions: Permissions = permissions
+        self.rules = tuple(rules)
+        self.approval_timeout_s = approval_timeout_s
+        self.may_ask = permissions in ("ask", "accept_edits") or any(
+            rule.decision == "ask" for rule in rules if permissions != "bypass"
+        )
+        """Whether a call may have to wait for leave, so that a run must be one that can."""
         self.on_change: OnChange = on_change
         self.deps = deps
+        self.hooks = hooks
+        self.guards = guards
+        self.context = context
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._thinking = thinking
@@ -139,6 +163,13 @@ class Definition:
             self.permissions,
         )
         return sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:32]
+
+    def verdict(self, call: ToolCall, tool: Tool, learned: Sequence[str] = ()) -> Verdict | None:
+        """What becomes of a call; `None` where all runs. `learned` are rules that were saved since."""
+        if self.permissions == "bypass" and not self.rules:
+            return None
+        rules = (*self.rules, *map(Rule.parse, learned)) if learned else self.rules
+        return decide(self.permissions, rules, self.tools.definition(tool), call.arguments)
 
     def request(
         self, messages: Sequence[Message], system: str | None = None, extra: tuple[ToolDef, ...] = ()

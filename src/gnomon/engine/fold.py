@@ -19,6 +19,7 @@ from gnomon.engine.history import interrupted
 from gnomon.engine.turn import REPAIR, Ended, TurnMark, TurnState
 from gnomon.engine.view import View
 from gnomon.types.events import (
+    ApprovalDecided,
     CancelRequested,
     Claimed,
     Compacted,
@@ -87,6 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = Usage()
     cost: float | None = 0.0
     cancel: CancelRequested | None = None
+    rules: tuple[str, ...] = ()
     version: int = 0
     """Of this form; written by hand, since a default would not be."""
 
@@ -112,6 +114,8 @@ class Fold:
         """The messages that no turn has taken, in the order in which they came."""
         self.cancel: CancelRequested | None = start.cancel
         """What somebody wants to be done to the open turn."""
+        self.rules = start.rules
+        """What leave was given for once and for all, here: the text of rules."""
         self.turn: TurnState | None = None
         """The latest turn, open or ended."""
         self.taken: dict[str, int] = {}
@@ -129,6 +133,11 @@ class Fold:
     def messages(self) -> Sequence[Message]:
         """What a model is shown: the current view."""
         return self._view.messages
+
+    @property
+    def places(self) -> Sequence[int]:
+        """Where each of those messages stands; 0 is before all events."""
+        return self._view.places()
 
     @property
     def open_turn(self) -> TurnState | None:
@@ -166,6 +175,8 @@ class Fold:
                 return self.has_result(result.call_id)
             case QuestionAsked(call_id=call_id):
                 return turn is not None and call_id in turn.questions
+            case Guarded(guardrail=guardrail, call_id=call_id) if call_id:
+                return turn is not None and (guardrail, call_id) in turn.guarded
             case _:
                 return False
 
@@ -224,6 +235,7 @@ class Fold:
             usage=self.usage,
             cost=self.cost,
             cancel=self.cancel,
+            rules=self.rules,
             version=VERSION,
         )
 
@@ -282,6 +294,12 @@ class Fold:
         self._spend(compacted, at, counts)
         head = compacted.head if compacted.summary is None else (compacted.summary, *compacted.head)
         self._view.start(compacted.view_start, head)
+
+    def _decide(self, decided: ApprovalDecided, at: datetime | None, counts: bool) -> None:
+        if counts and decided.rule and decided.rule not in self.rules:
+            self.rules = (*self.rules, decided.rule)
+        if self.turn is not None:
+            self.turn.take(decided, at)
 
     def _spend(self, spent: Compacted | SubagentFinished, at: datetime | None, counts: bool) -> None:
         """What was paid for within a turn, but not for a message of it."""
@@ -390,6 +408,7 @@ _HANDLERS: dict[type, _Handler] = {
     CancelRequested: Fold._want_cancel,  # pyright: ignore[reportPrivateUsage]
     Compacted: Fold._compact,  # pyright: ignore[reportPrivateUsage]
     SubagentFinished: Fold._spend,  # pyright: ignore[reportPrivateUsage]
+    ApprovalDecided: Fold._decide,  # pyright: ignore[reportPrivateUsage]
     Guarded: Fold._guard,  # pyright: ignore[reportPrivateUsage]
     TurnFinished: Fold._end,  # pyright: ignore[reportPrivateUsage]
     TurnFailed: Fold._end,  # pyright: ignore[reportPrivateUsage]

@@ -436,18 +436,20 @@ class Ledger:
         *,
         runnable: bool = False,
         owner: str | None = None,
+        wake_at: datetime | None = None,
     ) -> SessionRecord:
         """Write the session's row as the ledger stands; a row that knows more of it is left alone.
 
-        `owner` is who runs it, for whoever looks for sessions that nobody runs. A time that lies
-        ahead stays: whoever set it may be about to write to the ledger.
+        `owner` is who runs it, for whoever looks for sessions that nobody runs; `wake_at` is when to look
+        at one that waits. A time that lies ahead stays: whoever set it may be about to write to the ledger.
         """
         now = self._clock.now()
 
         def projected(row: SessionRecord) -> SessionRecord | None:
             if row.last_seq > self.fold.seq:
                 return None
-            ahead = row.wake_at if row.wake_at is not None and row.wake_at > now else None
+            times = [each for each in (row.wake_at, wake_at) if each is not None and each > now]
+            ahead = min(times, default=None)
             return msgspec.structs.replace(
                 row,
                 status=status,

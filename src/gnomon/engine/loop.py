@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import AsyncGeneratorType, TracebackType
 from typing import Protocol, Self, cast
 from weakref import ref
@@ -18,23 +18,37 @@ from gnomon.contracts.tool import ToolContext
 from gnomon.engine.calls import Batch, Calls
 from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
+from gnomon.engine.guards import stopped_by
+from gnomon.engine.holding import HeldAnswer
+from gnomon.engine.hooks import ModelStep, Watched, model_event
 from gnomon.engine.instructions import instructions_for
 from gnomon.engine.interrupt import Interrupt, Interrupted
 from gnomon.engine.journal import TRIES, Journal, crowded
 from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
+from gnomon.engine.prelude import Prelude
 from gnomon.engine.speaking import completed, partial
 from gnomon.engine.turn import TurnState
-from gnomon.errors import InvalidInput, ProviderError, StorageError, Superseded
+from gnomon.errors import (
+    GuardrailTripped,
+    InvalidInput,
+    ProviderError,
+    StorageError,
+    StreamCut,
+    Superseded,
+)
+from gnomon.stream import PullStream
 from gnomon.types.events import (
     AttemptDiscarded,
     Claimed,
     Done,
+    Guarded,
     LedgerEntry,
     MessageCompleted,
     MessageReceived,
     Released,
     RunEvent,
+    StreamEvent,
     TurnFailed,
     TurnStarted,
 )
@@ -88,6 +102,14 @@ class Loop:
     """Whether an append was broken off, so that it may stand or not."""
     _is_proving: bool = False
     """Whether it is being looked at whose the session is."""
+    _response: Response | None = None
+    _step: ModelStep | None = None
+    _held: HeldAnswer | None = None
+    _prelude: Prelude | None = None
+    _watched: Watched | None = None
+    _resumed: str | None = None
+    """The turn that another began, until hooks have seen that it goes on."""
+    _again: str = "the runner was lost before the answer was whole"
 
     def __init__(
         self,
@@ -109,6 +131,8 @@ class Loop:
         self._clock = clock
         self._channel = channel
         self._facts: list[LedgerEntry] = list(opening)
+        self._unseen: list[LedgerEntry] = []
+        """What was written, until hooks have seen it."""
         journal.note(opening)
         self._take_over = take_over
         self._raises = turns is not None
@@ -118,12 +142,16 @@ class Loop:
         self._books = agent.accounts.open(agent.model)
         self.interrupt = Interrupt()
         self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id)
+        if agent.hooks is not None:
+            self._watched = Watched(agent.hooks, agent.name, journal.session_id, clock)
+        if agent.context is not None or (agent.guards is not None and agent.guards.input):
+            self._prelude = Prelude(agent, journal, self.planner, clock)
 
     @property
     def _calls(self) -> Calls:
         """Made when there is something to call."""
         if self._made_calls is None:
-            self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel)
+            self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel, self._clock)
             self._made_calls.begin(*self._begun)
         return self._made_calls
 
@@ -169,6 +197,8 @@ class Loop:
         try:
             while True:
                 step, written = await self._commit()
+                if self._watched is not None:
+                    await self._see()
                 for entry in written:
                     if not isinstance(entry, _UNSHOWN):
                         yield entry
@@ -178,14 +208,16 @@ class Loop:
                         request = asking.request = await self._next_request()
                         if self.planner.is_again:
                             yield self._restarted()
-                        async with self._agent.provider.stream(request) as answer:
+                        async with self._answer(request) as answer:
                             while (event := await interrupt.next(answer)) is not None:
-                                if event.__class__ is not Done:
-                                    channel.put(event)
+                                if event.__class__ is Done:
+                                    self._done(cast(Done, event).response)
+                                else:
+                                    channel.put(cast(StreamEvent, event))
                                     yield event
                                 if interrupt.is_set:
                                     raise Interrupted
-                        self._heard(request, answer.response)
+                        self._heard(request, self._response)
                         channel.end()
                 elif step.action == "call":
                     async with aclosing(self._call()) as events:
@@ -205,8 +237,22 @@ class Loop:
         self._channel.end()
         if self._made_calls is not None:
             await self._made_calls.end()
-        if self._attendant is not None:
-            await self._attendant.closed()
+        try:
+            if self._watched is not None:
+                await self._see()  # what was written while somebody left
+                await self._watched.session_ends()
+        finally:
+            if self._attendant is not None:
+                await self._attendant.closed()
+
+    async def _see(self) -> None:
+        """Hooks get to see what was written."""
+        assert self._watched is not None
+        unseen, self._unseen = self._unseen, []
+        if self._epoch is not None:
+            await self._watched.session_begins(self._resumed)
+            self._resumed = None
+            await self._watched.see(unseen)
 
     # --- writing
 
@@ -229,6 +275,12 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - a check of the output is anybody's code
                 self._fail_once(error)
                 continue
+            if self._prelude is not None and step.action == "ask":
+                prepared = await self._prepared(self._prelude, step, is_claimed=claim is None)
+                if prepared is None:
+                    continue
+                step = prepared
+                entries = [*self._facts, *step.entries]
             if is_over:
                 await self._stop_calls()  # what has ended by now counts
                 continue
@@ -250,6 +302,27 @@ class Loop:
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
         return step, self._visible(entries)
+
+    async def _prepared(self, prelude: Prelude, step: Step, *, is_claimed: bool) -> Step | None:
+        """The step once what comes before a question is seen to; `None` when it is to be decided anew."""
+        try:
+            if await self.interrupt.wait(prelude.check(step.entries, self._facts)):
+                return None
+            if not prelude.wants_compaction(step.entries, self._facts):
+                return step
+            if not is_claimed and self._journal.is_shared:
+                return Step((), "again")  # nothing is spent before the session is ours
+            turn_id = self._state.id if self._state is not None and self._state.ended is None else ""
+            compacting = prelude.compact(step.entries, self._facts, turn_id)
+            compacted = await self.interrupt.wait(compacting)
+        except Interrupted:
+            return None
+        if compacted is not None:
+            self._facts.append(compacted)
+            self._journal.note((compacted,))
+            if self._state is not None and self._journal.is_shared and turn_id:
+                self._state.take(compacted)
+        return None
 
     async def _appended(self, entries: Sequence[LedgerEntry], seen: int, *, is_claim: bool) -> bool:
         appending = self._journal.try_append(entries, seen)
@@ -314,6 +387,7 @@ class Loop:
         await self._journal.check_free(self._owner, take_over=self._take_over)
         self.planner.begin(fold.epoch + 1)
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
+        self._resumed = self._state.id if self._state is not None else None
         completed = fold.turn.completed if fold.turn is not None else None
         self._begun = frozenset(fold.intents), completed.message_id if completed is not None else ""
         if self._made_calls is not None:
@@ -330,6 +404,8 @@ class Loop:
     def _take(self, entries: Sequence[LedgerEntry]) -> None:
         """What is written is known. The facts were known when they came about."""
         self._epoch = self.planner.epoch
+        if self._watched is not None:
+            self._unseen += entries
         for entry in entries[len(self._facts) :]:
             if entry.__class__ is TurnStarted:
                 self._begin(cast(TurnStarted, entry))
@@ -371,14 +447,46 @@ class Loop:
 
     def _restarted(self) -> AttemptDiscarded:
         """What a reader is told whose message starts anew."""
-        discarded = AttemptDiscarded("the runner was lost before the answer was whole")
+        discarded = AttemptDiscarded(self._again)
+        self._again = Loop._again
         self._channel.put(discarded)
         return discarded
 
-    def _heard(self, request: Request, response: Response) -> None:
+    def _answer(self, request: Request) -> AbstractAsyncContextManager[PullStream[RunEvent]]:
+        """The model's answer, as the hooks leave it and the guardrails let it pass."""
+        agent, state = self._agent, self._state
+        assert state is not None
+        answer = cast("AbstractAsyncContextManager[PullStream[RunEvent]]", agent.provider.stream(request))
+        self._response = None
+        if agent.hooks is not None:
+            attempt = state.asking.attempt[1] if state.asking is not None else 1
+            event = model_event(
+                agent.model, request, self._journal.session_id, state.id, attempt, self._clock
+            )
+            answer = self._step = ModelStep(agent.hooks, agent.provider, event, self._clock, self.interrupt)
+        if agent.guards is not None and agent.guards.holds_answers:
+            answer = self._held = HeldAnswer(answer, agent.guards)
+        return answer
+
+    def _done(self, response: Response) -> None:
+        self._response = response
+        if self._step is not None:
+            self._step.response = response
+
+    def _heard(self, request: Request, response: Response | None) -> None:
         assert self._state is not None
         assert self._state.asking is not None
+        if response is None:
+            raise StreamCut("the answer ended before it was complete")
+        self._know_guarded()
         self._know(completed(self._state.asking, request, response, self._books, self._clock))
+
+    def _know_guarded(self) -> None:
+        """What guardrails had against the answer, if anything."""
+        held, self._held = self._held, None
+        asking = self._state.asking if self._state is not None else None
+        if held is not None and asking is not None:
+            self._know(*held.guarded(asking.turn_id, asking.message_id))
 
     def _broken_off(self, error: BaseException, request: Request | None, attempt: Attempt) -> bool:
         """The turn keeps what was said, or fails; gives whether the error ends here."""
@@ -388,6 +496,13 @@ class Loop:
             return isinstance(error, Interrupted)
         if self._is_proving or not isinstance(error, Exception):
             return False  # of the session's own store; others may use stores too
+        if self._prelude is not None and self._prelude.take_in(error, attempt.message_id):
+            self._again = "the conversation was too long for the model"
+            self._count_spent(error)
+            return True
+        if isinstance(error, GuardrailTripped):
+            self._know_guarded()
+            self._keep_partial(request, attempt)
         self._fail(error)  # and it is raised from there, where there is somebody to raise it to
         return True
 
@@ -402,6 +517,10 @@ class Loop:
     def _fail(self, error: Exception) -> None:
         assert self._state is not None
         self.planner.failure = error
+        self._count_spent(error)
+
+    def _count_spent(self, error: Exception) -> None:
+        assert self._state is not None
         if isinstance(error, ProviderError) and error.spent:
             self._state.count(error.spent, self._books.cost_of(error.spent, self._clock.now()))
 
@@ -461,11 +580,19 @@ class Loop:
         except Interrupted:
             await self._calls.stop()
         finally:
-            self._know(*self._calls.taken())
+            self._know_calls()
+
+    def _know_calls(self) -> None:
+        """What the calls came to; a result that a guardrail stopped ends the turn."""
+        taken = self._calls.taken()
+        self._know(*taken)
+        stopped = stopped_by([each for each in taken if isinstance(each, Guarded)])
+        if stopped is not None and self.planner.failure is None:
+            self.planner.failure = stopped
 
     async def _stop_calls(self) -> None:
         await self._calls.stop()
-        self._know(*self._calls.taken())
+        self._know_calls()
 
     # --- leaving
 

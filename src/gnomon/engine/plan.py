@@ -7,19 +7,25 @@ have written in between, the same questions are asked again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.budget import Meter
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.fold import Fold
+from gnomon.engine.guards import stopped_by
 from gnomon.engine.ids import new_id
 from gnomon.engine.turn import TurnState
 from gnomon.errors import DefinitionChanged, InvalidOutput
 from gnomon.types.codec import error_event
 from gnomon.types.events import (
+    ApprovalDecided,
     CancelRequested,
+    Guarded,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
@@ -34,7 +40,7 @@ from gnomon.types.events import (
 )
 from gnomon.types.messages import ToolCall, ToolResult
 
-__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back"]
+__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back", "wakes_at"]
 
 _COMPLETE = ("end_turn", "tool_use", "stop_sequence")
 
@@ -63,15 +69,20 @@ class Planner:
     is_calling: bool = False
     """Whether calls are under way: the step that a cancel may have to wait for."""
     _attempts: int = 0
+    _stopped: BaseException | None = None
+    """What the turn that is about to begin ends with at once."""
 
     def __init__(
         self, agent: Definition, clock: Clock, *, turns: int | None, turn_id: str | None = None
     ) -> None:
         self._agent = agent
+        self._clock = clock
         self._meter = Meter(agent.budget, clock)
         self._turns = turns
         self._turn_id = turn_id
         """How many turns may still begin; `None` is any number."""
+        self.guarded: dict[str, list[Guarded]] = {}
+        """What guardrails have against messages, of those that they were shown."""
 
     def begin(self, epoch: int) -> None:
         """A runner has claimed the session, or is about to."""
@@ -84,6 +95,7 @@ class Planner:
 
     def next(self, fold: Fold, turn: TurnState | None, facts: Sequence[LedgerEntry]) -> Step:
         """What comes after the facts, which are not in the fold yet."""
+        self._stopped = None
         if turn is None or turn.ended is not None:
             return self._between(fold, facts, is_cancelled=fold.cancel is not None)
         ending = self._ending(fold, turn)
@@ -106,13 +118,26 @@ class Planner:
         if is_cancelled:  # before it began
             reason = fold.cancel.reason if fold.cancel is not None else ""
             return Step((started, TurnCancelled(turn_id, reason, cost=0.0)), "again")
-        return Step((started, self._asked(turn_id)), "ask")
+        guarded = self._against(turn_id, inputs)
+        self._stopped = stopped_by(guarded) if guarded else None
+        if self._stopped is not None:
+            return Step(
+                (started, *guarded, TurnFailed(turn_id, error_event(self._stopped), cost=0.0)), "again"
+            )
+        return Step((started, *guarded, self._asked(turn_id)), "ask")
+
+    def _against(self, turn_id: str, inputs: Sequence[str]) -> list[Guarded]:
+        """What guardrails have against the messages that the model would be shown now."""
+        found = [each for message_id in inputs for each in self.guarded.get(message_id, ())]
+        return [msgspec.structs.replace(each, turn_id=turn_id) for each in found]
 
     def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
         """One turn a message; what is handed in together is answered together."""
         given = {entry.message_id: entry for entry in facts if isinstance(entry, MessageReceived)}
         inputs: list[str] = []
         for received in ({at: each.received for at, each in fold.waiting.items()} | given).values():
+            if received.steer and stopped_by(self.guarded.get(received.message_id, ())):
+                continue  # the turn that it was for ends by it
             inputs.append(received.message_id)
             if not received.joins_next:
                 break
@@ -122,7 +147,7 @@ class Planner:
         """A turn has begun."""
         self._meter.start()
         self._turn_id = None
-        self.failure, self.is_cancelled, self.reason = None, False, ""
+        self.failure, self.is_cancelled, self.reason = self._stopped, False, ""
         if self._turns is not None:
             self._turns = max(self._turns - 1, 0)  # no more may begin, said while this one was written
 
@@ -142,7 +167,7 @@ class Planner:
 
     def _is_in_step(self, asked: CancelRequested, turn: TurnState) -> bool:
         """Whether the step that is to end first has not ended."""
-        return asked.mode == "after_step" and self.is_calling and not turn.open_questions
+        return asked.mode == "after_step" and self.is_calling and not turn.is_waiting
 
     def _cancelled(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry]:
         reason = self.reason or (fold.cancel.reason if fold.cancel is not None else "")
@@ -201,7 +226,10 @@ class Planner:
 
     def _inside(self, fold: Fold, turn: TurnState) -> Step:
         if turn.open_calls:
-            return Step((), "wait" if turn.open_questions else "call")
+            expired = _expired(turn, self._clock.now()) if turn.requests else ()
+            if expired:
+                return Step(expired, "again")
+            return Step((), "wait" if turn.is_waiting else "call")
         return self._go_on(fold, turn)
 
     def _go_on(self, fold: Fold, turn: TurnState) -> Step:
@@ -212,7 +240,12 @@ class Planner:
             self.failure = repair
             return self._ended(fold, self._failed(turn, repair))
         inputs = (*steers, *(entry.message_id for entry in repair))
-        return Step((*repair, self._asked(turn.id, turn, inputs)), "ask")
+        guarded = self._against(turn.id, inputs)
+        stopped = stopped_by(guarded) if guarded else None
+        if stopped is not None:
+            self.failure = stopped
+            return self._ended(fold, (*guarded, *self._failed(turn, stopped)))
+        return Step((*repair, *guarded, self._asked(turn.id, turn, inputs)), "ask")
 
     def _asked(
         self, turn_id: str, turn: TurnState | None = None, inputs: tuple[str, ...] = ()
@@ -251,14 +284,35 @@ def cancelling(turn: TurnState, reason: str, agent: Definition) -> Sequence[Ledg
     return (*results, TurnCancelled(turn.id, reason, turn.usage, _cost(turn)))
 
 
-def has_work(fold: Fold, agent: Definition) -> bool:
-    """Whether a runner would find something to do: a turn that can go on, or a message that waits."""
+def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool:
+    """Whether a runner would find something to do: a turn that can go on, or a message that waits.
+
+    By `now` leave that was asked for may not have been given in time.
+    """
     turn = fold.open_turn
     if turn is None:
         return bool(fold.waiting)
     if fold.cancel is not None:
         return True
-    return not is_held_back(turn, agent) and not turn.open_questions
+    if is_held_back(turn, agent):
+        return False
+    return not turn.is_waiting or (now is not None and bool(_expired(turn, now)))
+
+
+def wakes_at(fold: Fold) -> datetime | None:
+    """When to look at a session that waits for leave: nobody may give it."""
+    turn = fold.open_turn
+    times = [each.expires_at for each in turn.open_requests if each.expires_at] if turn is not None else []
+    return min(times, default=None)
+
+
+def _expired(turn: TurnState, now: datetime) -> tuple[ApprovalDecided, ...]:
+    """The requests for leave that nobody has answered in time."""
+    return tuple(
+        ApprovalDecided(each.approval_id, "expired", by="")
+        for each in turn.open_requests
+        if each.expires_at is not None and each.expires_at <= now
+    )
 
 
 def is_held_back(turn: TurnState, agent: Definition) -> bool:

@@ -104,6 +104,10 @@ def check_not_waiting(turn: TurnState | None, hint: str, *, is_held_back: bool =
     """
     if turn is None or turn.ended is not None:
         return
+    if turn.is_waiting and (requests := turn.open_requests):
+        calls = ", ".join(f"{each.call.name} ({each.approval_id})" for each in requests)
+        hint = hint.replace(".answer(…)", ".approve(…) or .deny(…)")
+        raise TurnUnfinished(f"the turn waits for leave to call {calls}", turn_id=turn.id, hint=hint)
     for asked in turn.open_questions:
         raise TurnUnfinished(f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint)
     if turn.is_paused and is_held_back:

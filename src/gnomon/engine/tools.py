@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -18,13 +19,25 @@ import msgspec
 from gnomon.contracts.tool import SupportsProgress, Tool, ToolContext
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.capping import capped
+from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.definition import Definition, Traits
-from gnomon.engine.ids import idempotency_key
+from gnomon.engine.hooks import tool_step
+from gnomon.engine.ids import idempotency_key, new_id
 from gnomon.engine.patience import Late, Patience, is_meant_for_us
-from gnomon.errors import AskUser, ToolDenied, ToolError, ToolTimeout
+from gnomon.engine.permissions import Verdict, always_rule, arguments_hash
+from gnomon.engine.turn import TurnState
+from gnomon.errors import AskUser, GnomonError, ToolDenied, ToolError, ToolTimeout
 from gnomon.types.codec import encodable
-from gnomon.types.events import QuestionAsked, ToolFinished, ToolIntent, ToolProgress
+from gnomon.types.events import (
+    ApprovalRequested,
+    Guarded,
+    QuestionAsked,
+    ToolFinished,
+    ToolIntent,
+    ToolProgress,
+)
 from gnomon.types.messages import Part, Text, ToolCall, ToolResult, ToolStatus, UnknownPart
+from gnomon.types.steps import HookEvent
 
 __all__ = ["Job", "Outcome", "ToolRunner", "grouped", "job_of"]
 
@@ -40,14 +53,26 @@ class Job(NamedTuple):
     tool: Tool | None
     traits: Traits | None
     refusal: ToolResult | None
+    asks: Verdict | None = None
+    """Why leave is needed that nobody has given or refused."""
 
     @property
     def runs_alone(self) -> bool:
         return self.tool is not None and not self.tool.read_only
 
 
-def job_of(call: ToolCall, agent: Definition, extra: Tool | None = None) -> Job:
-    """What there is to do for a call. `extra` is a tool that the engine itself offers now."""
+def job_of(
+    call: ToolCall,
+    agent: Definition,
+    extra: Tool | None = None,
+    *,
+    turn: TurnState | None = None,
+    learned: Sequence[str] = (),
+) -> Job:
+    """What there is to do for a call. `extra` is a tool that the engine itself offers now.
+
+    `turn` knows what leave was given for, `learned` are rules that were saved in the session.
+    """
     if call.truncated:
         text = "not run: the arguments were cut off by the output limit; call again with shorter ones"
         return Job(call, None, None, ToolResult.of(call, text, status="truncated"))
@@ -56,9 +81,33 @@ def job_of(call: ToolCall, agent: Definition, extra: Tool | None = None) -> Job:
         tool = extra
     if tool is None:
         return Job(call, None, None, _answered(call, agent.answer) or _unknown_tool(call, agent))
-    denial = _denial(tool, agent)
-    denied = None if denial is None else ToolResult.of(call, denial, status="denied")
-    return Job(call, tool, agent.tools.traits(tool), denied)
+    job = Job(call, tool, agent.tools.traits(tool), None)
+    verdict = agent.verdict(call, tool, learned) if tool is not extra else None
+    asked = turn.requests.get(call.id) if turn is not None else None
+    if verdict is not None and verdict.decision == "deny":
+        return job._replace(refusal=_denied(call, verdict.reason))
+    if turn is not None and asked is not None:  # whatever the mode is by now
+        return _with_leave(job, turn, asked)
+    return job if verdict is None or verdict.decision == "run" else job._replace(asks=verdict)
+
+
+def _with_leave(job: Job, turn: TurnState, asked: ApprovalRequested) -> Job:
+    """A call that leave was asked for: given for just these arguments, refused, or not decided yet."""
+    call, decided = job.call, turn.decisions.get(asked.approval_id)
+    if decided is None:
+        return job._replace(asks=Verdict("ask", asked.reason))
+    if decided.decision == "expired":
+        return job._replace(refusal=_denied(call, "nobody gave leave in time"))
+    if decided.decision == "denied":
+        why = f": {decided.reason}" if decided.reason else ""
+        return job._replace(refusal=_denied(call, f"leave was refused{why}"))
+    if asked.arguments_hash != arguments_hash(call.name, call.arguments):
+        return job._replace(refusal=_denied(call, "leave was given for other arguments"))
+    return job
+
+
+def _denied(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult.of(call, f"not run: {why}", status="denied")
 
 
 def _answered(call: ToolCall, answer: Answer | None) -> ToolResult | None:
@@ -72,21 +121,16 @@ def _unknown_tool(call: ToolCall, agent: Definition) -> ToolResult:
     return ToolResult.of(call, text, status="error")
 
 
-def _denial(tool: Tool, agent: Definition) -> str | None:
-    if agent.permissions == "deny":
-        return f"not run: {agent.name} may not run any tool"
-    if agent.permissions == "plan" and not tool.read_only:
-        return f"not run: {agent.name} may only plan now, and {tool.name} changes something"
-    return None
-
-
 def grouped(jobs: Sequence[Job]) -> list[Job]:
-    """The first that go together: calls without side effects up to the first with one, or that one alone."""
+    """The first that go together: calls without side effects up to the first with one, or that one alone.
+
+    What waits for leave is not passed by.
+    """
     if jobs[0].runs_alone and jobs[0].refusal is None:
         return [jobs[0]]
     group: list[Job] = []
     for job in jobs:
-        if job.runs_alone and job.refusal is None:
+        if job.asks is not None or (job.runs_alone and job.refusal is None):
             break
         group.append(job)
     return group
@@ -104,6 +148,9 @@ class ToolRunner:
         parallel: asyncio.Semaphore,
         *,
         can_ask: bool = True,
+        clock: Clock | None = None,
+        note: Callable[[Guarded], None] | None = None,
+        learned: Sequence[str] = (),
     ) -> None:
         self._agent = agent
         self._session_id = session_id
@@ -111,9 +158,27 @@ class ToolRunner:
         self._message_id = message_id
         self._places = parallel
         self._can_ask = can_ask
+        self._clock = clock or SystemClock()
+        self._learned = learned
+        self._note = note
+        """Where it is told what a guardrail had against a result."""
 
     def key(self, call: ToolCall) -> str:
         return idempotency_key(self._session_id, self._turn_id, self._message_id, call.id)
+
+    def request(self, job: Job, verdict: Verdict) -> ApprovalRequested:
+        """What a person is asked before the call runs."""
+        limit_s = self._agent.approval_timeout_s
+        rule = always_rule(job.call)
+        return ApprovalRequested(
+            self._turn_id,
+            new_id("apr"),
+            job.call,
+            arguments_hash(job.call.name, job.call.arguments),
+            None if limit_s is None else self._clock.now() + timedelta(seconds=limit_s),
+            reason=verdict.reason,
+            rule="" if rule is None else str(rule),
+        )
 
     def intent(self, job: Job) -> ToolIntent | None:
         """What is recorded before a tool with side effects starts."""
@@ -129,10 +194,60 @@ class ToolRunner:
             return ToolFinished(self._turn_id, job.refusal)
         async with self._places:
             started = time.monotonic()
-            outcome = await self._outcome(job, attempt, report)
+            outcome = await self._stepped(job, attempt, report)
             if isinstance(outcome, QuestionAsked):
                 return outcome
-            return self.finished(job, outcome, time.monotonic() - started)
+            return self.finished(job, await self._guarded(outcome), time.monotonic() - started)
+
+    async def _guarded(self, result: ToolResult) -> ToolResult:
+        """What guardrails let pass of a result."""
+        guards = self._agent.guards
+        if guards is None or not guards.results:
+            return result
+        passed, against = await guards.result(self._turn_id, result)
+        if self._note is not None:
+            for each in against:
+                self._note(each)
+        return passed
+
+    async def _stepped(
+        self, job: Job, attempt: int, report: Callable[[ToolProgress], None] | None
+    ) -> ToolResult | QuestionAsked:
+        """What the call comes to, with the agent's hooks around it."""
+        hooks = self._agent.hooks
+        if hooks is None:
+            return await self._outcome(job, attempt, report)
+
+        async def run(call: ToolCall) -> ToolResult | QuestionAsked:
+            return await self._outcome(self._rewritten(job, call), attempt, report)
+
+        event = HookEvent(
+            kind="tool",
+            name=job.call.name,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            attempt=attempt,
+            tool_call=job.call,
+            started_at=self._clock.now(),
+        )
+        try:
+            outcome = await tool_step(hooks, event, run, self._clock)
+        except GnomonError as error:
+            log.warning("a hook broke the call %s of %r: %s", job.call.id, job.call.name, error)
+            return ToolResult.of(job.call, f"not done: {encodable(error.summary)}", status="error")
+        return outcome if isinstance(outcome, QuestionAsked) else checked_result(job.call, outcome)
+
+    def _rewritten(self, job: Job, call: ToolCall) -> Job:
+        """The job with the arguments that a hook left, which are asked about anew."""
+        if call.arguments == job.call.arguments:
+            return job
+        same = msgspec.structs.replace(job.call, arguments=call.arguments)
+        changed = job_of(same, self._agent, learned=self._learned)
+        if changed.asks is not None:
+            changed = changed._replace(
+                refusal=_denied(same, "a hook changed the arguments, and nobody gave leave for these")
+            )
+        return changed
 
     def finished(self, job: Job, result: ToolResult, duration_s: float = 0.0) -> ToolFinished:
         """The result, as long as a model may be shown it."""
@@ -145,6 +260,8 @@ class ToolRunner:
     ) -> ToolResult | QuestionAsked:
         """The result of the tool, or one that says what went wrong with it."""
         call = job.call
+        if job.refusal is not None:  # of arguments that a hook has put in
+            return job.refusal
         try:
             return checked_result(call, await self._execute(job, attempt, report))
         except AskUser as asked:

@@ -10,8 +10,11 @@ from typing import cast
 import msgspec
 
 from gnomon.types.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Compacted,
     Event,
+    Guarded,
     MessageCompleted,
     ModelStarted,
     QuestionAnswered,
@@ -79,6 +82,12 @@ class TurnState:
         self.intents: dict[str, str] = {}
         self.questions: dict[str, QuestionAsked] = {}
         self.answers: dict[str, QuestionAnswered] = {}
+        self.requests: dict[str, ApprovalRequested] = {}
+        """The calls of the last message that leave was asked for."""
+        self.decisions: dict[str, ApprovalDecided] = {}
+        """What was decided, by the id of the request; the first answer holds."""
+        self.guarded: set[tuple[str, str]] = set()
+        """The guardrails that had something against calls or results, and against which."""
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -98,6 +107,25 @@ class TurnState:
             for call_id, asked in self.questions.items()
             if call_id not in self.results and call_id not in self.answers
         )
+
+    @property
+    def open_requests(self) -> tuple[ApprovalRequested, ...]:
+        """The calls that nobody has given or refused leave for."""
+        if not self.requests:
+            return ()
+        return tuple(
+            asked
+            for call_id, asked in self.requests.items()
+            if call_id not in self.results and asked.approval_id not in self.decisions
+        )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it goes on only when a person has answered: calls before the one that waits may run."""
+        if self.open_questions:
+            return True
+        asked = self.requests.get(self.open_calls[0].id) if self.requests and self.open_calls else None
+        return asked is not None and asked.approval_id not in self.decisions
 
     def take(self, entry: Event, at: datetime | None = None, *, counts: bool = True) -> Message | None:
         """The next event; the message that it completes, if it does. `counts` is off for what is counted."""
@@ -130,6 +158,13 @@ class TurnState:
                 call_id in self.questions and call_id not in self.answers
             ):
                 self.answers[call_id] = entry
+            case Guarded(guardrail=guardrail, call_id=call_id) if call_id:
+                self.guarded.add((guardrail, call_id))
+            case ApprovalRequested(call=call, path=()):
+                self.requests.setdefault(call.id, entry)
+            case ApprovalDecided(approval_id=approval_id):
+                if any(asked.approval_id == approval_id for asked in self.requests.values()):
+                    self.decisions.setdefault(approval_id, entry)
             case Compacted(usage=usage, cost=cost) | SubagentFinished(usage=usage, cost=cost):
                 self.count((usage,), None if cost is None else Decimal(str(cost)))
             case TurnPaused():
@@ -160,6 +195,7 @@ class TurnState:
         self.calls = response.message.tool_calls
         if self.results:
             self.results, self.intents, self.questions, self.answers = {}, {}, {}, {}
+            self.requests, self.decisions = {}, {}
         self.messages.append(response.message)
         return response.message
 
@@ -182,6 +218,8 @@ class TurnState:
         same.messages = list(self.messages)
         same.results, same.intents = dict(self.results), dict(self.intents)
         same.questions, same.answers = dict(self.questions), dict(self.answers)
+        same.guarded = set(self.guarded)
+        same.requests, same.decisions = dict(self.requests), dict(self.decisions)
         return same
 
     # --- how a checkpoint keeps it

@@ -1,1 +1,1 @@
-"""Hooks: what stands beside the steps of a turn, or around them."""
+"""Hooks: what stands beside each step, or around it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.plan import has_work
+from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, GnomonError
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
@@ -99,8 +99,13 @@ class Attending:
                 await runtime.nudge(ledger.session_id)
             return
         runtime.rows.settle(ledger)
-        if has_work(ledger.fold, runtime.agent) and not runtime.is_closing:
+        if runtime.is_closing:
+            return
+        if has_work(ledger.fold, runtime.agent, runtime.clock.now()):
             await runtime.wake(ledger.session_id, ledger.fold.seq)
+        elif (at := wakes_at(ledger.fold)) is not None:
+            delay_s = (at - runtime.clock.now()).total_seconds()
+            runtime.look_at(ledger.session_id, max(delay_s, 0.01))
 
     async def _see_to_row(self) -> None:
         """What was begun has a row, however it ended; nobody waits for ever for a store that hangs."""

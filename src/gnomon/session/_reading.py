@@ -121,7 +121,7 @@ class Reading:
         turn = fold.open_turn
         if turn is None or turn.id != read.id or fold.cancel is not None:
             return False
-        return bool(turn.open_questions) or is_held_back(turn, self._runtime.agent)
+        return turn.is_waiting or is_held_back(turn, self._runtime.agent)
 
     async def _left(self, answered: Answered) -> None:
         """The turn is cancelled, be it by patience or not at all: a store may hang."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
@@ -25,8 +26,11 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 
 
 class Rows:
-    def __init__(self, has_work: Callable[[Fold], bool]) -> None:
+    def __init__(
+        self, has_work: Callable[[Fold], bool], wakes_at: Callable[[Fold], datetime | None] = lambda _: None
+    ) -> None:
         self._has_work = has_work
+        self._wakes_at = wakes_at
         self._resting: dict[str, Ledger] = {}
         self._task: asyncio.Task[None] | None = None
         self._writing: dict[str, asyncio.Future[bool]] = {}
@@ -73,7 +77,7 @@ class Rows:
             return True
         try:
             status = "waiting" if fold.open_turn is not None else "idle"
-            await ledger.project(status, runnable=self._has_work(fold))
+            await ledger.project(status, runnable=self._has_work(fold), wake_at=self._wakes_at(fold))
         except GnomonError as error:
             log.warning("the row of session %s could not be written: %s", ledger.session_id, error)
             if isinstance(error, NotFound):

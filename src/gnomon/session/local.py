@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Generic, Self, cast
 
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
+from gnomon.engine.aside import Aside
 from gnomon.engine.fold import Fold
 from gnomon.engine.given import one_of
 from gnomon.engine.journal import TRIES, crowded
@@ -16,8 +17,9 @@ from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import has_work, is_held_back
 from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
-from gnomon.errors import Conflict, InvalidInput, NotFound
+from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
+from gnomon.session._approving import Answer, decide, pending
 from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
@@ -25,7 +27,7 @@ from gnomon.session._reading import Reading
 from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.types.codec import exception_of
-from gnomon.types.events import CancelRequested, QuestionAnswered, TurnResumed
+from gnomon.types.events import ApprovalRequested, CancelRequested, Compacted, QuestionAnswered, TurnResumed
 from gnomon.types.messages import Content
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
@@ -69,6 +71,7 @@ class LocalSession(Generic[Out]):
             turn_id=turn.id if turn is not None else None,
             tokens_used=spent,
             cost=fold.cost,
+            pending_approvals=tuple(each.approval_id for each in pending(fold)),
             questions=turn.open_questions if turn is not None else (),
             position=fold.seq,
         )
@@ -289,6 +292,74 @@ class LocalSession(Generic[Out]):
             raise NotFound(f"session {self._id!r} has {found}", hint=hint)
         return chosen
 
+    async def approvals(self) -> tuple[ApprovalRequested, ...]:
+        """What is waited for leave for, in the order of the calls."""
+        return pending((await self._opened()).fold)
+
+    async def approve(
+        self,
+        approval_id: str | None = None,
+        *,
+        by: str = "",
+        reason: str | None = None,
+        always: bool = False,
+        arguments_hash: str | None = None,
+    ) -> None:
+        """Give leave for a call that waits for it; which one need not be said where there is one.
+
+        It is given once, and for the arguments that were shown: `arguments_hash`, of the request, makes sure
+        that nobody approves what they have not seen. `always` saves the rule of the request, for the session.
+        """
+        answer = Answer(
+            "approved", approval_id, by=by, reason=reason, always=always, arguments_hash=arguments_hash
+        )
+        await self._decide(answer)
+
+    async def deny(self, approval_id: str | None = None, *, by: str = "", reason: str | None = None) -> None:
+        """Refuse leave for a call: the model is told so, with the reason, and the turn goes on."""
+        await self._decide(Answer("denied", approval_id, by=by, reason=reason))
+
+    async def _decide(self, answer: Answer) -> None:
+        ledger = await self._opened()
+        if pending(ledger.fold):
+            await self._sending.announce_again(ledger)
+
+        async def refuse(why: str) -> None:
+            await self._runtime.audit_refusal(self._id, answer.approval_id or "", answer.by, why)
+
+        try:
+            with self._sending.writing(ledger):
+                await decide(ledger, answer, self._runtime.clock.now, refuse)
+        finally:
+            if has_work(ledger.fold, self._runtime.agent):
+                await self._sending.wake(ledger)
+
+    async def compact(self) -> Compacted | None:
+        """Make the view of the model shorter now, between two turns; `None` where it cannot be.
+
+        The ledger keeps every message. `Conflict` while a turn is open: it does that by itself.
+        """
+        runtime, context = self._runtime, self._runtime.agent.context
+        if context is None:
+            raise ConfigError(
+                f"the agent {runtime.agent.name!r} has no compactor", hint='Agent(compactor="truncate")'
+            )
+        ledger = await self._opened()
+        for _ in range(TRIES):
+            if ledger.fold.open_turn is not None:
+                raise Conflict(
+                    f"session {self._id!r} has an open turn", hint="wait for its end, or cancel it"
+                )
+            seen, aside = ledger.fold.seq, Aside(runtime.agent, runtime.clock, self._id)
+            made = await context.compacted(ledger.fold, "asked", aside)
+            if made is None:
+                return None
+            compacted = aside.paid(made)
+            if await ledger.try_receive((compacted,), seen):
+                return compacted
+            await ledger.refresh()
+        raise crowded(self._id)
+
     async def resume(self, *, take_over: bool = False) -> None:
         """Go on with what is open: after a crash, or under the new definition of a paused turn.
 
@@ -361,4 +432,4 @@ def _state(fold: Fold) -> SessionState:
         return "running" if fold.waiting else "idle"
     if fold.cancel is not None:
         return "cancelling"
-    return "waiting" if turn.open_questions or turn.is_paused else "running"
+    return "waiting" if turn.is_waiting or turn.is_paused else "running"

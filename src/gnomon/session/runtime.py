@@ -18,7 +18,7 @@ from gnomon.engine.ids import new_id
 from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
-from gnomon.engine.plan import has_work
+from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
@@ -88,7 +88,7 @@ class Runtime:
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
-        self.rows = Rows(lambda fold: has_work(fold, agent))
+        self.rows = Rows(lambda fold: has_work(fold, agent, clock.now()), wakes_at)
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
         self._is_closed = False
@@ -312,7 +312,7 @@ class Runtime:
     def _has_work(self, ledger: Ledger) -> bool:
         fold = ledger.fold
         is_ours = self.adopts or fold.open_turn is not None or self.asked.may_begin(ledger)
-        return is_ours and has_work(fold, self.agent)
+        return is_ours and has_work(fold, self.agent, self.clock.now())
 
     async def _segment(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
         if not brought and (ledger.is_unsure or not self._has_work(ledger)):
@@ -398,6 +398,9 @@ class Runtime:
         if not isinstance(owner, str) or owner == self.owner or not isinstance(storage, SupportsOwners):
             return False
         return await storage.is_held(owner)
+
+    async def audit_refusal(self, session_id: str, approval_id: str, by: str, why: str) -> None:
+        """An answer that did not count leaves its row all the same."""
 
     # --- the end
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gnomon.testing.counter import TokenCounterContract
     from gnomon.testing.driver import DriverContract
     from gnomon.testing.embedder import EmbedderContract
+    from gnomon.testing.hook import HookContract
     from gnomon.testing.provider import ProviderContract
     from gnomon.testing.session import SessionContract
     from gnomon.testing.storage import StorageContract
@@ -38,6 +39,7 @@ __all__ = [
     "Contract",
     "DriverContract",
     "EmbedderContract",
+    "HookContract",
     "ProviderContract",
     "SessionContract",
     "StorageContract",
@@ -69,6 +71,7 @@ _HOMES = {
     "Contract": "gnomon.testing._suite",
     "DriverContract": "gnomon.testing.driver",
     "EmbedderContract": "gnomon.testing.embedder",
+    "HookContract": "gnomon.testing.hook",
     "ProviderContract": "gnomon.testing.provider",
     "SessionContract": "gnomon.testing.session",
     "StorageContract": "gnomon.testing.storage",

@@ -1,0 +1,212 @@
+"""Text on its way out, held back until a guardrail has passed it.
+
+A guardrail that needs `n` characters to see what it looks for is shown pieces that
+overlap, and text is let go of when everything that could begin in it was seen. A piece
+is cut anywhere, so what is found in one may be half a word: an alarm is looked into
+before it counts, at a place where nothing that is looked for crosses the cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from gnomon.contracts.guardrail import Sentence, Window
+from gnomon.engine.guards import Guard, Tripped
+from gnomon.errors import GuardrailTripped
+
+__all__ = ["Gate", "Gates"]
+
+_SENTENCE_END = re.compile(r"[.!?…。！？](?=[\s\"'”’)\]]|$)[\"'”’)\]]*\s+|\n+")
+_LONGEST_SENTENCE = 4_000
+"""What has no end for so long is shown as it is."""
+
+_KEPT = 4_096
+
+
+class Gate(Protocol):
+    """Where one guardrail holds one text back."""
+
+    async def feed(self, text: str) -> str:
+        """More of the text; what may be let go of now."""
+        ...
+
+    async def finish(self) -> str:
+        """The text is whole; the rest of it."""
+        ...
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is text that it has not let go of."""
+        ...
+
+
+class Gates:
+    """One text on its way past several guardrails, one after another."""
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        self.trips: list[Tripped] = []
+        self._gates = [_gate(guard, self.trips) for guard in guards]
+        self._released: list[str] = []
+
+    @property
+    def holds(self) -> bool:
+        return any(gate.holds for gate in self._gates)
+
+    @property
+    def released(self) -> str:
+        """All that was let go of."""
+        return "".join(self._released)
+
+    async def feed(self, text: str) -> str:
+        return await self._through(text, self._gates)
+
+    async def finish(self) -> str:
+        out = ""
+        for at, gate in enumerate(self._gates):
+            out += await self._through(await gate.finish(), self._gates[at + 1 :])
+        return out
+
+    async def _through(self, text: str, gates: Sequence[Gate]) -> str:
+        for gate in gates:
+            if not text:
+                break
+            text = await gate.feed(text)
+        if text:
+            self._released.append(text)
+        return text
+
+
+def _gate(guard: Guard, trips: list[Tripped]) -> Gate:
+    match guard.view:
+        case Window(size=size):
+            return _WindowGate(guard, size, trips)
+        case Sentence():
+            return _SentenceGate(guard, trips)
+        case _:
+            return _WholeGate(guard, trips)
+
+
+async def _passed(guard: Guard, text: str, trips: list[Tripped]) -> str:
+    """The text, or what takes its place."""
+    result = await guard.check(text)
+    if result.passed:
+        return text
+    trip = Tripped.of(guard, result)
+    trips.append(trip)
+    if trip.replacement is None:
+        raise trip.error("the answer")
+    return trip.replacement
+
+
+class _WholeGate:
+    def __init__(self, guard: Guard, trips: list[Tripped]) -> None:
+        self._guard = guard
+        self._trips = trips
+        self._pieces: list[str] = []
+
+    @property
+    def holds(self) -> bool:
+        return bool(self._pieces)
+
+    async def feed(self, text: str) -> str:
+        self._pieces.append(text)
+        return ""
+
+    async def finish(self) -> str:
+        text, self._pieces = "".join(self._pieces), []
+        return await _passed(self._guard, text, self._trips) if text else ""
+
+
+class _SentenceGate:
+    def __init__(self, guard: Guard, trips: list[Tripped]) -> None:
+        self._guard = guard
+        self._trips = trips
+        self._held = ""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self._held)
+
+    async def feed(self, text: str) -> str:
+        self._held += text
+        out = ""
+        while found := _SENTENCE_END.search(self._held):
+            out += await self._let_go(found.end())
+        if len(self._held) > _LONGEST_SENTENCE:
+            out += await self._let_go(len(self._held))
+        return out
+
+    async def finish(self) -> str:
+        return await self._let_go(len(self._held)) if self._held else ""
+
+    async def _let_go(self, end: int) -> str:
+        sentence, self._held = self._held[:end], self._held[end:]
+        return await _passed(self._guard, sentence, self._trips)
+
+
+class _WindowGate:
+    def __init__(self, guard: Guard, size: int, trips: list[Tripped]) -> None:
+        self._guard = guard
+        self._size = size
+        self._trips = trips
+        self._text = ""
+        """What was let go of, and after it what is held."""
+        self._released = 0
+        self._alarm: int | None = None
+        """How far the text went when something was found in it that is yet to be looked into."""
+
+    @property
+    def holds(self) -> bool:
+        return self._released < len(self._text)
+
+    async def feed(self, text: str) -> str:
+        self._text += text
+        if self._alarm is None:
+            piece = self._from(self._released)
+            if (await self._guard.check(piece)).passed:
+                return self._let_go(len(self._text) - self._size + 1)
+            self._alarm = len(self._text)
+        cut = len(self._text) - self._size + 1
+        if cut < self._alarm or not (await self._guard.check(self._from(cut))).passed:
+            return ""  # it may go on across the cut
+        return await self._look_into(cut)
+
+    async def finish(self) -> str:
+        if self._released == len(self._text):
+            return ""
+        if self._alarm is None and (await self._guard.check(self._from(self._released))).passed:
+            return self._let_go(len(self._text))
+        return await self._look_into(len(self._text))
+
+    def _from(self, place: int) -> str:
+        """All that could reach to that place or beyond it, from the start of a word."""
+        start = max(place - self._size, 0)
+        return self._text[max(self._text.rfind(" ", max(start - self._size, 0), start), 0) :]
+
+    async def _look_into(self, cut: int) -> str:
+        """What the guardrail has against the text up to a place that nothing it looks for crosses."""
+        before, after = self._text[:cut], self._text[cut:]
+        passed = await _passed(self._guard, before, self._trips)
+        if not passed.startswith(self._text[: self._released]):
+            raise GuardrailTripped(
+                f"guardrail {self._guard.name!r} would change what was shown already",
+                hint="its view is too small for what it looks for",
+            )
+        self._alarm = None
+        self._text = passed + after
+        return self._let_go(len(passed) if not after else len(passed) - self._size + 1)
+
+    def _let_go(self, end: int) -> str:
+        start, end = self._released, max(end, self._released)
+        self._released = end
+        out = self._text[start:end]
+        self._trim()
+        return out
+
+    def _trim(self) -> None:
+        """What was let go of long ago is not kept; what is starts with a word."""
+        spare = self._released - 8 * self._size
+        if spare > _KEPT and (blank := self._text.rfind(" ", 0, spare)) > 0:
+            self._text, self._released = self._text[blank:], self._released - blank

@@ -1,0 +1,172 @@
+"""Several hooks as one: an onion around each step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from typing import cast, get_args
+
+from gnomon._begun import Begun
+from gnomon.contracts.hook import Hook, Step, SupportsAround
+from gnomon.errors import GnomonError, HookFailed
+from gnomon.stream import PullStream
+from gnomon.types.events import Done, QuestionAsked, RunEvent, ToolFinished
+from gnomon.types.steps import HookEvent
+
+__all__ = ["Chain", "hook_name"]
+
+log = logging.getLogger("gnomon.hooks")
+
+PATIENCE_S = 10.0
+"""How long one that only looks may take. Whoever has to wait stands around the step."""
+
+_EVENTS = frozenset(get_args(RunEvent))
+_ENDS: dict[str, tuple[type, ...]] = {"model": (Done,), "tool": (ToolFinished, QuestionAsked)}
+
+
+def hook_name(hook: object) -> str:
+    """What a hook is called where it has to be named."""
+    given: object = getattr(hook, "name", None)
+    return given if isinstance(given, str) and given else type(hook).__name__
+
+
+class Chain:
+    """Hooks in their order: the first is the outermost, whose `after` runs last.
+
+    What a hook that only looks raises is logged, and so is one that takes longer than `patience_s`; neither
+    breaks the step. What one raises that stands around the step does, under its name.
+    """
+
+    def __init__(self, hooks: Sequence[Hook] = (), *, patience_s: float = PATIENCE_S) -> None:
+        for hook in cast("Sequence[object]", hooks):
+            if isinstance(hook, type) or not isinstance(hook, Hook):
+                raise TypeError(f"a hook has the methods before and after; {hook!r} does not")
+        self._hooks = tuple(hooks)
+        self._arounds = tuple(hook for hook in hooks if isinstance(hook, SupportsAround))
+        self._patience_s = patience_s
+        self._reached = f"chain.{id(self)}"
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        return self._hooks
+
+    async def before(self, event: HookEvent) -> None:
+        at = 0
+        try:
+            for at, hook in enumerate(self._hooks, 1):  # noqa: B007 - how far it came is told below
+                await self._look(hook, "before", event)
+        except BaseException:
+            event.notes[self._reached] = at  # only who had its `before` gets its `after`
+            raise
+
+    async def after(self, event: HookEvent) -> None:
+        reached = cast(int, event.notes.pop(self._reached, len(self._hooks)))
+        broken: BaseException | None = None
+        for hook in reversed(self._hooks[:reached]):
+            try:
+                await self._look(hook, "after", event)
+            except BaseException as error:  # noqa: BLE001 - the others are told of the end all the same
+                broken = error
+        if broken is not None:
+            raise broken
+
+    async def _look(self, hook: Hook, when: str, event: HookEvent) -> None:
+        try:
+            work: object = hook.before(event) if when == "before" else hook.after(event)
+            if asyncio.iscoroutine(work):
+                # Nearly all are done at once, and then need neither a task nor a timer.
+                try:
+                    waits_for = work.send(None)
+                except StopIteration:
+                    return
+                work = Begun(work, waits_for)
+            async with asyncio.timeout(self._patience_s):
+                await cast("Awaitable[object]", work)
+        except TimeoutError:
+            log.warning(
+                "hook %r was given up: %s took over %gs", *_place(hook, when, event), self._patience_s
+            )
+        except Exception:
+            log.exception("hook %r failed in %s", *_place(hook, when, event))
+
+    async def around(self, event: HookEvent, call: Step) -> PullStream[RunEvent]:
+        step = call
+        for hook in reversed(self._arounds):
+            step = _Around(hook, step)
+        return await step(event)
+
+    async def close(self) -> None:
+        """Let go of what the hooks hold. May be called twice."""
+        for hook in reversed(self._hooks):
+            close: object = getattr(hook, "close", None)
+            if callable(close):
+                try:
+                    await cast("Awaitable[object]", close())
+                except Exception:
+                    log.exception("hook %r could not be closed", hook_name(hook))
+
+
+class _Around:
+    """One hook around the rest of the way."""
+
+    def __init__(self, hook: SupportsAround, call: Step) -> None:
+        self._hook = hook
+        self._call = call
+        self._given: PullStream[RunEvent] | None = None
+        self._error: BaseException | None = None
+
+    async def __call__(self, event: HookEvent) -> PullStream[RunEvent]:
+        name = hook_name(self._hook)
+        try:
+            stream = cast(object, await self._hook.around(event, self._inner))
+        except GnomonError:
+            raise
+        except Exception as error:
+            if error is self._error:
+                raise
+            raise HookFailed(f"hook {name!r} failed around {event.name!r}: {_said(error)}") from error
+        if stream is self._given and self._given is not None:
+            return self._given  # untouched: an event costs nothing more
+        if not isinstance(stream, PullStream):
+            raise HookFailed(
+                f"hook {name!r} gave {type(stream).__name__} around {event.name!r}, not a stream"
+            )
+        return PullStream(_checked(cast("PullStream[RunEvent]", stream), name, event))
+
+    async def _inner(self, event: HookEvent) -> PullStream[RunEvent]:
+        try:
+            self._given = await self._call(event)
+        except Exception as error:
+            self._error = error
+            raise
+        return self._given
+
+
+async def _checked(
+    stream: PullStream[RunEvent], name: str, event: HookEvent
+) -> AsyncGenerator[RunEvent, None]:
+    """The events of a hook's own stream, which keep the promise of those of the step."""
+    ends, is_over = _ENDS[event.kind], False
+    async with stream:
+        try:
+            async for each in stream:
+                if is_over or each.__class__ not in _EVENTS:
+                    what = "more after the end" if is_over else f"{type(each).__name__}, which is no event,"
+                    raise HookFailed(f"hook {name!r} gave {what} around {event.name!r}")
+                is_over = isinstance(each, ends)
+                yield each
+        except GnomonError:
+            raise
+        except Exception as error:
+            raise HookFailed(f"hook {name!r} failed around {event.name!r}: {_said(error)}") from error
+    if not is_over:
+        raise HookFailed(f"hook {name!r} gave no {ends[0].__name__} at the end of {event.name!r}")
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _place(hook: Hook, when: str, event: HookEvent) -> tuple[str, str]:
+    return hook_name(hook), f"{when} of {event.kind} {event.name!r}"
