@@ -116,7 +116,6 @@ async def test_what_is_given_back_can_be_taken_again_and_what_was_used_on_top_ca
 
 async def test_used_on_top_counts_from_now_when_the_limit_was_whole_again(url: str) -> None:
     async with opened(url) as store:
-        await store.take("k", "a", FREE)
         await store.leave("k", "a", 50.0, 50.0)
         assert 45 < await store.take("k", "b", A_MINUTE) <= 50
 
@@ -166,6 +165,8 @@ async def test_a_place_that_is_renewed_is_kept_and_one_that_is_not_is_free(
         await asyncio.sleep(0.4)
         assert await other.take("k", "a", ALONE) < 0
         assert await other.take("j", "b", ALONE) == 0
+        await store.leave("k", "kept", 0, 0)
+        assert await other.take("k", "a", ALONE) == 0  # nobody came in by being renewed
 
 
 async def test_who_waits_and_does_not_ask_again_is_passed_over(
@@ -187,6 +188,20 @@ async def test_ten_who_open_it_at_once_find_one_limit(url: str) -> None:
             *(store.take("k", f"t{at}", A_MINUTE) for at, store in enumerate(stores))
         )
         assert waits.count(0) == 1
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def test_of_ten_who_want_the_last_one_at_once_one_gets_it(url: str) -> None:
+    stores = [store_at(url) for _ in range(10)]
+    try:
+        for round in range(20):
+            await asyncio.gather(*(store.leave(f"k{round}", "nobody", 0, 0) for store in stores))
+            waits = await asyncio.gather(
+                *(store.take(f"k{round}", uuid.uuid4().hex, A_MINUTE) for store in stores)
+            )
+            assert waits.count(0) == 1
     finally:
         for store in stores:
             await store.close()

@@ -41,7 +41,10 @@ async def test_an_agent_runs_what_it_may_and_the_model_is_told_of_the_rest(permi
     statuses = [result.status for result in results(script.requests[1])]
     assert statuses == ["ok"] * ran + ["denied"] * (2 - ran)
     if ran == 1:
-        assert "in mode plan only what reads may run, and save changes something" in results(script.requests[1])[1].text
+        assert (
+            "in mode plan only what reads may run, and save changes something"
+            in results(script.requests[1])[1].text
+        )
 
 
 async def test_a_tool_that_asks_where_nobody_can_answer_tells_the_model_what_it_would_have_asked() -> None:
