@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from gnomon.facts.catalogue import cost as cost
     from gnomon.facts.catalogue import model_facts as model_facts
     from gnomon.facts.prices import Cost as Cost
+    from gnomon.memory.memory import Memory as Memory
     from gnomon.session.local import LocalSession as LocalSession
+    from gnomon.skills.project import ProjectInstructions as ProjectInstructions
+    from gnomon.skills.skills import Skills as Skills
     from gnomon.stream import Stream as Stream
     from gnomon.stream import StreamFold as StreamFold
     from gnomon.tools.function import tool as tool
@@ -96,7 +99,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.errors": ("AskUser", "Conflict", "GnomonError", "InvalidOutput", "ToolFailed", "TurnUnfinished"),
     "gnomon.facts.catalogue": ("Catalogue", "ModelFacts", "cost", "model_facts"),
     "gnomon.facts.prices": ("Cost",),
+    "gnomon.memory.memory": ("Memory",),
     "gnomon.session.local": ("LocalSession",),
+    "gnomon.skills.project": ("ProjectInstructions",),
+    "gnomon.skills.skills": ("Skills",),
     "gnomon.stream": ("Stream", "StreamFold"),
     "gnomon.tools.function": ("tool",),
     "gnomon.types.codec": ("decode_event", "encode_event"),

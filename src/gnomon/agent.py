@@ -30,15 +30,17 @@ from gnomon.engine.given import check_number, checked_messages, checked_name, of
 from gnomon.engine.guards import Guards
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
-from gnomon.engine.instructions import Instructions, check_instructions
+from gnomon.engine.instructions import Instructions, Source, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
+from gnomon.engine.subagents import Subagents, members
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
+from gnomon.session._chores import Observing
 from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
@@ -51,6 +53,8 @@ from gnomon.types.steps import Out, Turn
 
 if TYPE_CHECKING:
     from gnomon.hooks.chain import Chain
+    from gnomon.memory import Memory
+    from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 
@@ -113,10 +117,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     @overload
@@ -144,10 +153,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     def __init__(
@@ -174,10 +188,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None:
         check_instructions(instructions)
         check_number("temperature", temperature, may_be_zero=True)
@@ -185,7 +204,11 @@ class Agent(Generic[Out]):
         check_number("approval_timeout_s", approval_timeout_s)
         provider, catalogue = _provider(model, settings), Catalogue(models)
         answer = _answer(output, output_mode, provider, catalogue)
-        accounts, toolbox = Accounts(_counter(counter), catalogue), _toolbox(tools, answer)
+        accounts = Accounts(_counter(counter), catalogue)
+        sources = (*self._memory(memory, name), *_skills(skills))
+        known = [tool for source in sources for tool in source.tools()]
+        toolbox = _toolbox((*_listed(tools, "tools"), *_spawn(subagents), *known), answer)
+        self._observing = Observing(audit, _tracing(traces))
         self._clock = clock or SystemClock()
         self._store = _store(storage)
         self._owns_store = isinstance(storage, str)
@@ -211,10 +234,23 @@ class Agent(Generic[Out]):
             hooks=self._chain,
             guards=_guards(guardrails),
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
+            sources=sources,
         )
 
-        # A run that may have to wait for leave is a session that can, be it in memory.
-        self._is_durable = storage is not None or self._definition.may_ask
+        # A run that may have to wait, for leave or for a sub-agent, is a session that can, be it in memory.
+        self._is_durable = storage is not None or self._definition.may_ask or any(members(self._definition))
+
+    def _memory(self, given: object, name: str) -> tuple[Source, ...]:
+        """What it remembers: where it keeps its sessions, when nothing else is said."""
+        if given is None or given is False:
+            return ()
+        from gnomon.memory import Memory
+
+        if given is True:
+            return (Memory(lambda: self._live().storage(), agent_id=name, user_id="local"),)
+        if not isinstance(given, Memory):
+            raise TypeError(f"memory is a Memory or True, not {type(given).__name__}")
+        return (given,)
 
     @classmethod
     def from_file(
@@ -265,6 +301,11 @@ class Agent(Generic[Out]):
         return self._definition.name
 
     @property
+    def definition(self) -> Definition:
+        """What the engine knows of it."""
+        return self._definition
+
+    @property
     def provider(self) -> Provider:
         return self._definition.provider
 
@@ -298,6 +339,8 @@ class Agent(Generic[Out]):
         if on_leave != "cancel":
             one_of("on_leave", on_leave, OnLeave)
             return self._detached(message, earlier, kept)
+        if any(members(self._definition)):  # the turn is put aside while they work, and gone on with
+            return self._detached(message, earlier, kept, is_left=True)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
             started = Durable(self._live, session_id, turn_id, message, earlier, kept)
@@ -325,10 +368,16 @@ class Agent(Generic[Out]):
         return Run(events, state, turn_id=turn_id, session_id=session_id, answer=self._definition.answer)
 
     def _detached(
-        self, message: Message, earlier: Sequence[Message], metadata: Mapping[str, object]
+        self,
+        message: Message,
+        earlier: Sequence[Message],
+        metadata: Mapping[str, object],
+        *,
+        is_left: bool = False,
     ) -> Run[Out]:
+        """A run by the runtime. With `is_left` a reader that leaves ends it, and gets its error raised."""
         session_id = new_id("ses")
-        started = Detached(self._live, session_id, message, earlier, metadata)
+        started = Detached(self._live, session_id, message, earlier, metadata, is_left=is_left)
         return self._reading(started.events(), started.state, "", session_id)
 
     def session(
@@ -339,6 +388,15 @@ class Agent(Generic[Out]):
         `metadata` is kept in its row then; of one that is there nothing is changed.
         """
         return LocalSession(self._live(), session_id, checked_metadata(metadata))
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another: each call is a session of its own, with this agent's budget.
+
+        The other one's turn is put aside meanwhile, and holds nothing open. What the work cost counts there,
+        and what it needs leave for is asked there. `storage`, where it has one, is not used: the other's is.
+        """
+        told = description or f"Hands a task to the agent {self.name!r}, and gives what it answers."
+        return Subagents([self._definition], name or self.name, told)
 
     async def serve(self) -> None:
         """Run what is left of this agent's sessions in the store, and what comes, until cancelled."""
@@ -371,6 +429,7 @@ class Agent(Generic[Out]):
             owns_store=self._owns_store,
             left=left,
             adopts=self._adopts,
+            observing=self._observing,
         )
         return self._runtime
 
@@ -474,7 +533,9 @@ def _context(
         if tokens is not None:
             raise ConfigError("context_tokens need a compactor", hint='such as compactor="truncate"')
         return None
-    made = _made("compactors", compactor)
+    made = compactor
+    if isinstance(compactor, str):
+        made = cast("Callable[..., object]", registry.load("compactors", compactor))(counter=accounts.counter)
     if isinstance(made, type) or not isinstance(made, Compactor):
         raise TypeError(f"a compactor is a name such as 'truncate' or a Compactor, not {made!r}")
     window = catalogue.facts(f"{provider.name}:{provider.model}").context_window
@@ -507,6 +568,45 @@ def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
                 hint="give it another name",
             )
     return made
+
+
+def _skills(given: object) -> tuple[Source, ...]:
+    """Folders with skills, and other things that an agent knows of."""
+    made: list[Source] = []
+    for each in _listed(given, "skills"):
+        if isinstance(each, str):
+            from gnomon.skills import Skills
+
+            each = Skills([each])
+        if not callable(getattr(each, "tools", None)) or not callable(getattr(each, "instructions", None)):
+            raise TypeError(f"skills are folders, Skills or ProjectInstructions, not {type(each).__name__}")
+        made.append(cast(Source, each))
+    return tuple(made)
+
+
+def _tracing(given: object) -> Tracing | None:
+    if given is None or given is False:
+        return None
+    from gnomon.tracing.exporter import Tracing
+
+    if given is True:
+        return Tracing()
+    if not isinstance(given, Tracing):
+        raise TypeError(f"traces are True or a Tracing, not {type(given).__name__}")
+    return given
+
+
+def _spawn(given: object) -> tuple[Tool, ...]:
+    """The tool with which a model hands out work, where there is somebody to do it."""
+    agents = _listed(given, "subagents")
+    for each in agents:
+        if not isinstance(each, Agent):
+            raise TypeError(f"a sub-agent is an Agent, not {type(each).__name__}")
+    if not agents:
+        return ()
+    definitions = [cast("Agent[object]", each).definition for each in agents]
+    told = "Hands a task to another agent, and gives its answer. Several calls at once work side by side."
+    return (Subagents(definitions, "spawn", told),)
 
 
 def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:

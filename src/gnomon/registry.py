@@ -63,6 +63,10 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "vllm": "gnomon.providers.compatible:VLLMProvider",
         "xai": "gnomon.providers.compatible:XAIProvider",
     },
+    "compactors": {
+        "summarize": "gnomon.compactors.summarize:SummarizeCompactor",
+        "truncate": "gnomon.compactors.truncate:TruncateCompactor",
+    },
     "counters": {
         "calibrated": "gnomon.counters.calibrated:CalibratedCounter",
         "estimating": "gnomon.counters.estimating:EstimatingCounter",

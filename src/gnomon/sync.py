@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 from gnomon import agent as _async
 from gnomon.agent import OutputMode, Prompt, ToolLike
@@ -25,10 +25,11 @@ from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.contracts.storage import Storage
+from gnomon.contracts.tool import Tool
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock
-from gnomon.engine.definition import OnChange, Permissions
-from gnomon.engine.instructions import Instructions
+from gnomon.engine.definition import Definition, OnChange, Permissions
+from gnomon.engine.instructions import Instructions, Source
 from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run as _AsyncRun
 from gnomon.session._reader import Reader as _AsyncReader
@@ -36,9 +37,14 @@ from gnomon.session.local import LocalSession
 from gnomon.stream import PullStream
 from gnomon.stream import Stream as _AsyncStream
 from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionEvent, StreamEvent
+from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
+
+if TYPE_CHECKING:
+    from gnomon.memory import Memory
+    from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "Reader", "Run", "Session", "Stream"]
 
@@ -342,6 +348,10 @@ class Session(Generic[Out]):
         """A new session with the same events up to that place; what is open there ends in the new one."""
         return Session(_background.wait(lambda: self._session.fork(at, session_id=session_id)))
 
+    def fork_plan(self, at: int | None = None) -> ForkPlan:
+        """What `fork` at that place would keep, end, and not know of. Nothing is written."""
+        return _background.wait(lambda: self._session.fork_plan(at))
+
     def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""
         _background.wait(self._session.close)
@@ -383,10 +393,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     @overload
@@ -414,10 +429,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None: ...
 
     def __init__(
@@ -444,10 +464,15 @@ class Agent(Generic[Out]):
         counter: TokenCounter | str | None = None,
         deps: object = None,
         clock: Clock | None = None,
+        subagents: Sequence[Agent[object]] = (),
         hooks: Sequence[Hook | str] = (),
         guardrails: Sequence[Guardrail | str] = (),
         compactor: Compactor | str | None = None,
         context_tokens: int | None = None,
+        memory: Memory | bool | None = None,
+        skills: Sequence[Source | str] = (),
+        traces: Tracing | bool | None = None,
+        audit: bool = True,
     ) -> None:
         self._agent = cast(
             "_async.Agent[Out]",
@@ -473,10 +498,15 @@ class Agent(Generic[Out]):
                 counter=counter,
                 deps=deps,
                 clock=clock,
+                subagents=[each._agent for each in subagents],
                 hooks=hooks,
                 guardrails=guardrails,
                 compactor=compactor,
                 context_tokens=context_tokens,
+                memory=memory,
+                skills=skills,
+                traces=traces,
+                audit=audit,
             ),
         )
 
@@ -501,8 +531,17 @@ class Agent(Generic[Out]):
         return self._agent.name
 
     @property
+    def definition(self) -> Definition:
+        """What the engine knows of it."""
+        return self._agent.definition
+
+    @property
     def provider(self) -> Provider:
         return self._agent.provider
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another: each call is a session of its own, with this agent's budget."""
+        return self._agent.as_tool(name, description)
 
     def run(
         self,

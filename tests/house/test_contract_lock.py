@@ -261,6 +261,13 @@ def test_a_contract_with_two_implementations_that_is_not_locked_is_reported() ->
     assert lock.unlocked(found, lock.render([Tool])) == (PROVIDER,)
 
 
+def test_an_experimental_contract_is_not_locked_however_many_implement_it() -> None:
+    one, other = type("One", (), {}), type("Other", (), {})
+    compactor = "gnomon.contracts.compactor.Compactor"
+    assert lock.unlocked({compactor: (one, other)}) == ()
+    assert compactor not in lock.read(LOCK.read_text())
+
+
 def test_two_names_for_one_class_are_one_implementation() -> None:
     one = type("One", (), {})
     assert lock.unlocked({TOOL: (one, one)}) == ()

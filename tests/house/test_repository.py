@@ -25,6 +25,7 @@ EXTRAS = {
     "providers/_local_child.py": {"xllamacpp"},
     "embedders/hashed.py": {"numpy"},
     "agent_files/_yaml.py": {"yaml"},
+    "tracing/otel.py": {"opentelemetry"},
     "_pydantic.py": {"pydantic"},
     "engine/_pydantic.py": {"pydantic"},
     "engine/_shapes.py": {"pydantic"},
@@ -283,6 +284,7 @@ def test_the_extras_and_their_lock_bring_what_their_files_import() -> None:
     assert requirement_names(extras["local"]) == EXTRAS["providers/_local_child.py"]
     assert requirement_names(extras["knowledge"]) == EXTRAS["embedders/hashed.py"]
     assert requirement_names(extras["yaml"]) == {"pyyaml"}
+    assert requirement_names(extras["otel"]) == {"opentelemetry-api"}
     assert {extra: requirement_names(extras[extra]) for extra in DRIVERS} == {
         extra: {driver} for extra, driver in DRIVERS.items()
     }

@@ -226,6 +226,18 @@ class Reference:
             tables.heads[log.session_id] = row.seq
             return self.given(row)
 
+    async def append_audit_log_after(self, log: AuditLog, seq: int) -> AuditLog:
+        async with self.tables() as tables:
+            chain = tables.audit.setdefault(log.session_id, [])
+            self.expect_end(chain, seq)
+            chain.append(self.linked(self.kept(log), chain[-1] if chain else None))
+            tables.heads[log.session_id] = chain[-1].seq
+            return self.given(chain[-1])
+
+    def expect_end(self, chain: Sequence[AuditLog], seq: int) -> None:
+        if (chain[-1].seq if chain else 0) != seq:
+            raise Conflict(f"the chain does not end with row {seq}")
+
     def linked(self, log: AuditLog, last: AuditLog | None) -> AuditLog:
         seq, prev_hash = (last.seq + 1, last.hash) if last is not None else (1, "")
         row = replace(log, seq=seq, prev_hash=prev_hash, hash="")

@@ -58,6 +58,20 @@ class ForksTheChain(Reference):
         return row
 
 
+class AppendsAnywhere(Reference):
+    def expect_end(self, chain: Sequence[AuditLog], seq: int) -> None:
+        if len(chain) > seq + 1:
+            super().expect_end(chain, seq)
+
+
+class LooksTooEarly(Reference):
+    async def append_audit_log_after(self, log: AuditLog, seq: int) -> AuditLog:
+        async with self.tables() as tables:
+            self.expect_end(tables.audit.get(log.session_id, []), seq)
+        await asyncio.sleep(0)
+        return await self.append_audit_log(log)
+
+
 class SeesFaultsEverywhere(Reference):
     def faults(self, chain: Sequence[AuditLog], head: int) -> Iterator[AuditFault]:
         yield from super().faults(chain, head)
@@ -130,6 +144,12 @@ PLANTS: Plants = {
     ],
     "test_writers_at_the_same_time_cannot_fork_the_chain": [
         (ForksTheChain, "the numbers of the chain: expected"),
+    ],
+    "test_a_row_is_appended_only_after_the_one_that_was_read": [
+        (AppendsAnywhere, "a row after 1 of 2: Conflict: expected"),
+    ],
+    "test_one_of_several_appends_a_row_after_the_same": [
+        (LooksTooEarly, "writers of row 1: expected 1"),
     ],
     "test_a_chain_that_holds_has_no_faults": [
         (SeesFaultsEverywhere, "faults of 120 rows: expected"),

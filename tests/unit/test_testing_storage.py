@@ -183,7 +183,7 @@ class Bare:
         self._inner = inner
 
     def __getattr__(self, name: str) -> object:
-        if name in ("watch", "put_blob", "prune", "verify_audit"):
+        if name in ("watch", "put_blob", "prune", "verify_audit", "append_audit_log_after"):
             raise AttributeError(name)
         return getattr(self._inner, name)
 

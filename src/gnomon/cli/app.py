@@ -23,9 +23,12 @@ _SESSIONS = "gnomon.cli.session_commands"
 COMMANDS = {
     "sessions": f"{_SESSIONS}:sessions",
     "events": f"{_SESSIONS}:events",
+    "audit": f"{_SESSIONS}:audit",
+    "traces": f"{_SESSIONS}:traces",
     "resume": f"{_SESSIONS}:resume",
     "cancel": f"{_SESSIONS}:cancel",
     "fork": f"{_SESSIONS}:fork",
+    "replay": f"{_SESSIONS}:replay",
     "models": "gnomon.cli.models:models",
     "doctor": "gnomon.cli.doctor:doctor",
     "db": "gnomon.cli.db:db",
@@ -35,6 +38,7 @@ COMMANDS = {
 
 _LINES = [
     ("sessions, events", "List what was run; show what happened in it."),
+    ("audit, traces, replay", "Who decided; where the time went; run it again offline."),
     ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
     ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
 ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gnomon.types.records import SessionRecord
     from gnomon.types.steps import Turn
 
-__all__ = ["Question", "ask", "command_agent", "flags", "going_on", "show_turn"]
+__all__ = ["Question", "as_it_began", "ask", "command_agent", "flags", "going_on", "show_turn"]
 
 _DEMO_TOOLS = ("calculate", "now")
 _RUNNER_LOGS = ("gnomon.driver", "gnomon.session")
@@ -263,14 +263,19 @@ def going_on(question: Question, loaded: config.Config, row: SessionRecord, wher
             f"session {row.id!r} is of the agent {row.agent_id!r}, which this command does not know",
             hint="go on with it in the program that has this agent",
         )
+    settings = as_it_began(question, loaded, row)
+    return command_agent(settings, _choice(question, settings, Kept.of(row.metadata)), where)
+
+
+def as_it_began(question: Question, loaded: config.Config, row: SessionRecord) -> config.Config:
+    """The settings that the session began with, but for what was typed now."""
     kept = Kept.of(row.metadata)
-    settings = msgspec.structs.replace(
+    return msgspec.structs.replace(
         loaded,
         model=question.model or kept.model or loaded.model,
         system=loaded.system if question.system is not None or kept.model is None else kept.system,
         tools=loaded.tools if question.tool or kept.tools is None else kept.tools,
     )
-    return command_agent(settings, _choice(question, settings, kept), where)
 
 
 def _choice(question: Question, settings: config.Config, kept: Kept) -> Choice:

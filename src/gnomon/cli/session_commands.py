@@ -9,7 +9,7 @@ import click
 
 from gnomon.cli.command import CONTEXT, Command
 
-__all__ = ["cancel", "events", "fork", "resume", "sessions"]
+__all__ = ["audit", "cancel", "events", "fork", "replay", "resume", "sessions", "traces"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -96,6 +96,64 @@ def events(
             place_named(store, use_project=not no_project), session_id, after, output, follow=follow
         ),
         as_json=output != "text",
+    )
+
+
+@_command("traces", "gnomon traces ses_019a", "gnomon traces ses_019a --rebuild --output json")
+@_ID
+@click.option("--rebuild", is_flag=True, help="First make what is missing, from the session's events.")
+@_JSON
+@_common
+def traces(
+    session_id: str, rebuild: bool, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """Show what session ID spent its time on, as a tree: turns, model calls, tools.
+
+    Each line has its duration, tokens and cost, as far as they are known.
+    """
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.stores import told
+    from gnomon.cli.trace_tree import shown
+
+    as_json = output == "json"
+    return told(
+        lambda: shown(
+            place_named(store, use_project=not no_project),
+            session_id,
+            anew=rebuild,
+            as_json=as_json,
+            quiet=quiet,
+        ),
+        as_json=as_json,
+    )
+
+
+@_command("audit", "gnomon audit ses_019a", "gnomon audit ses_019a --verify")
+@_ID
+@click.option("--verify", is_flag=True, help="Say whether a row was changed or removed; exit 1 if so.")
+@_JSON
+@_common
+def audit(
+    session_id: str, verify: bool, output: str, store: str | None, no_project: bool, quiet: bool
+) -> int:
+    """Show who asked, who decided and what ran in session ID, one row a line.
+
+    Nothing of what was said is in it: gnomon events ID shows that.
+    """
+    from gnomon.cli.audit_log import shown
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.stores import told
+
+    as_json = output == "json"
+    return told(
+        lambda: shown(
+            place_named(store, use_project=not no_project),
+            session_id,
+            verify=verify,
+            as_json=as_json,
+            quiet=quiet,
+        ),
+        as_json=as_json,
     )
 
 
@@ -198,4 +256,46 @@ def fork(
     return told(
         lambda: forked(place_named(store, use_project=not no_project), session_id, at, as_json=as_json),
         as_json=as_json,
+    )
+
+
+@_command("replay", "gnomon replay ses_019a", "gnomon replay ses_019a --agent agents.yaml")
+@_ID
+@click.option("-m", "--model", metavar="NAME", help="With another model.")
+@click.option("-s", "--system", metavar="TEXT", help="With other instructions.")
+@click.option("-t", "--tool", metavar="NAME", multiple=True, help="With these tools; repeatable.")
+@click.option("--agent", "agent_file", metavar="FILE", help="With the agent that this file describes.")
+@click.option("--archive", metavar="FILE", help="Look into a file of gnomon db export, not a store.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+@_JSON
+@_common
+def replay(
+    session_id: str,
+    model: str | None,
+    system: str | None,
+    tool: tuple[str, ...],
+    agent_file: str | None,
+    archive: str | None,
+    as_json: bool,
+    output: str,
+    store: str | None,
+    no_project: bool,
+    quiet: bool,
+) -> int:
+    """Run session ID again on its recorded answers, and say the first difference.
+
+    No model is asked and no tool is run. It exits with 1 when something is otherwise now.
+    """
+    from gnomon.cli.ask import Question
+    from gnomon.cli.keeping import place_named
+    from gnomon.cli.session_replay import Asked, shown
+    from gnomon.cli.stores import told
+
+    question = Question(
+        session=session_id, model=model, system=system, tool=tool, no_project=no_project, quiet=quiet
+    )
+    asked = Asked(question=question, agent_file=agent_file, archive=archive)
+    as_json = as_json or output == "json"
+    return told(
+        lambda: shown(asked, place_named(store, use_project=not no_project), as_json=as_json), as_json=as_json
     )

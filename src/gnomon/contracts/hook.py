@@ -34,7 +34,8 @@ class Hook(Protocol):
       `error`, and `ended_at`.
     - a hook that retries must act on `error.retryable`, must honour `retry_after`,
       must spread its waits, must keep the deadline and must let a cancellation
-      through; a stream may be retried only before its first visible event (H3).
+      through; a stream may be retried before its first visible event, and after it
+      only with an `AttemptDiscarded` in between (H3).
     - one that limits rates must count requests and tokens a minute, reserve before
       the call and settle after it; it may share its counts through a store (H4).
     - one that counts cost must price every response from its usage and must check

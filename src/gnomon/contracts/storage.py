@@ -23,6 +23,7 @@ __all__ = [
     "RecordKind",
     "SessionStore",
     "Storage",
+    "SupportsAuditAfter",
     "SupportsAuditCheck",
     "SupportsBlobs",
     "SupportsOwners",
@@ -324,6 +325,18 @@ class AuditFault(msgspec.Struct, frozen=True):
     position: int
     log_id: str
     reason: Literal["edited", "removed", "forked"]
+
+
+@runtime_checkable
+class SupportsAuditAfter(Protocol):
+    """A store that appends an audit row only to a chain that ends where its writer has read to.
+
+    - `append_audit_log_after` must append the row as `append_audit_log` does when the last row of
+      the chain has that `seq`, or when there is none and it is 0; it must raise `Conflict`, and
+      append nothing, when the chain ends elsewhere (D10).
+    """
+
+    async def append_audit_log_after(self, log: AuditLog, seq: int) -> AuditLog: ...
 
 
 @runtime_checkable

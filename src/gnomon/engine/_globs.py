@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
-from unicodedata import normalize
-from urllib.parse import unquote
 
 __all__ = ["check_pattern", "escaped", "fits", "fits_name"]
 
@@ -66,6 +64,8 @@ def _readings(text: str) -> Iterator[str]:
     if "\\" in text:
         yield text.replace("\\", "/")
     if "%" in text:
+        from urllib.parse import unquote
+
         yield unquote(text).replace("\\", "/")
 
 
@@ -93,6 +93,8 @@ def _fits_widely(pattern: str, text: str) -> bool:
 
 def _folded(text: str) -> str:
     """As a file system compares that takes no notice of case and of how an accent is written."""
+    from unicodedata import normalize
+
     return normalize("NFC", normalize("NFD", text).casefold())
 
 

@@ -99,7 +99,12 @@ class Books:
         """What attempts cost that came to nothing."""
         provider, _, model = self._model.partition(":")
         nothing = Response(
-            message=Message("assistant"), stop_reason="other", provider=provider, model=model, discarded=spent
+            message=Message("assistant"),
+            stop_reason="other",
+            provider=provider,
+            model=model,
+            usage=Usage(input_tokens=0, output_tokens=0),
+            discarded=spent,
         )
         return self._accounts.cost(nothing, self._model, when)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import cast
 
 import msgspec
 
@@ -10,9 +11,9 @@ from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.hooks import ModelStep, model_event
 from gnomon.engine.interrupt import Interrupt
-from gnomon.errors import ProviderError
+from gnomon.errors import GnomonError
 from gnomon.types.events import Compacted, Done
-from gnomon.types.requests import Request, Response, Usage, add_usage
+from gnomon.types.requests import Request, Response, Spent, Usage, add_usage
 
 __all__ = ["Aside"]
 
@@ -35,8 +36,9 @@ class Aside:
             request = msgspec.structs.replace(request, model=agent.provider.model)
         try:
             response = self._books.settled(request, await self._answer(request), self._clock.monotonic())
-        except ProviderError as error:
-            self._count(error.spent, self._books.cost_of(error.spent, self._clock.now()))
+        except GnomonError as error:
+            spent = cast("tuple[Spent, ...]", getattr(error, "spent", ()))
+            self._count(spent, self._books.cost_of(spent, self._clock.now()))
             raise
         self._count((*response.discarded, response.usage), self._books.cost(response, self._clock.now()))
         return response

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
+from gnomon.contracts.tool import Tool
+from gnomon.engine.budget import Budget
 from gnomon.engine.capping import READ_OUTPUT, READ_OUTPUT_DEF, ReadOutput
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
@@ -13,12 +16,14 @@ from gnomon.engine.interrupt import Interrupt
 from gnomon.engine.journal import Journal
 from gnomon.engine.live import Channel
 from gnomon.engine.recovery import recovered
+from gnomon.engine.subagents import MAX_DEPTH, MAX_RUNNING, Family, Subagents, child_id, outcome, share_of
 from gnomon.engine.tools import Job, Outcome, ToolRunner, grouped, job_of
 from gnomon.engine.turn import TurnState
-from gnomon.types.events import Guarded, LedgerEntry, ToolProgress
+from gnomon.errors import ToolError, ToolFailed
+from gnomon.types.events import Guarded, LedgerEntry, SubagentStarted, ToolProgress
 from gnomon.types.messages import ToolDef, ToolResult
 
-__all__ = ["PARALLEL", "Batch", "Calls"]
+__all__ = ["PARALLEL", "Batch", "Calls", "is_suspended"]
 
 PARALLEL = 8
 """How many read-only calls of one message run at a time."""
@@ -29,7 +34,7 @@ class Batch(NamedTuple):
 
     entries: Sequence[LedgerEntry]
     jobs: Sequence[Job]
-    kind: Literal["settle", "answer", "run"]
+    kind: Literal["settle", "answer", "run", "spawn", "collect"]
 
     @property
     def acts(self) -> bool:
@@ -41,10 +46,22 @@ class Calls:
     """Sees to the open calls of a turn, one batch after another."""
 
     def __init__(
-        self, agent: Definition, journal: Journal, interrupt: Interrupt, channel: Channel, clock: Clock
+        self,
+        agent: Definition,
+        journal: Journal,
+        interrupt: Interrupt,
+        channel: Channel,
+        clock: Clock,
+        *,
+        family: Family | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._agent = agent
         self._clock = clock
+        self._family = family
+        self._budget = budget or agent.budget
+        self._ensured: set[str] = set()
+        """The sub-agents that are known to be at work."""
         self._guarded: list[Guarded] = []
         """What guardrails had against results."""
         self._journal = journal
@@ -91,6 +108,11 @@ class Calls:
         if jobs[0].asks is not None and jobs[0].call.id not in turn.requests:
             asking = [(job, job.asks) for job in jobs if job.asks and job.call.id not in turn.requests]
             return Batch([runner.request(job, why) for job, why in asking], (), "answer")
+        ended = [job for job in jobs if turn.finished_of(job.call.id) is not None]
+        if ended:
+            return Batch((), ended, "collect")
+        if isinstance(jobs[0].tool, Subagents) and jobs[0].refusal is None:
+            return self._spawning(turn, runner, jobs)
         group = [
             job for job in grouped(jobs) if job.call.id not in turn.questions or self._runs_again(job, turn)
         ]
@@ -100,7 +122,41 @@ class Calls:
     def _jobs(self, turn: TurnState) -> list[Job]:
         extra = self._reader if self._journal.fold.cut else None
         learned = self._journal.fold.rules
-        return [job_of(call, self._agent, extra, turn=turn, learned=learned) for call in turn.open_calls]
+        depth = self._family.depth if self._family is not None else MAX_DEPTH
+        return _jobs(turn, self._agent, learned, extra, depth)
+
+    def _spawning(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> Batch:
+        """The sub-agents to be started now: calls that stand together, and no more than there is room for."""
+        lead = _spawnable(jobs)
+        room = MAX_RUNNING - len(turn.running_subagents)
+        new = [job for job in lead if job.call.id not in turn.subagents][: max(room, 0)]
+        known = [job for job in lead if self._is_unensured(job, turn)]
+        return Batch([self._started(turn, runner, job) for job in new], [*known, *new], "spawn")
+
+    def _is_unensured(self, job: Job, turn: TurnState) -> bool:
+        started = turn.subagents.get(job.call.id)
+        return started is not None and started.session_id not in self._ensured
+
+    def _started(self, turn: TurnState, runner: ToolRunner, job: Job) -> SubagentStarted:
+        assert isinstance(job.tool, Subagents)
+        session_id = child_id(runner.key(job.call))
+        name = job.tool.task(job.call.arguments).agent.name
+        return SubagentStarted(turn.id, session_id, session_id, name, job.call.id)
+
+    async def _spawn(self, turn: TurnState, jobs: Sequence[Job]) -> None:
+        assert self._family is not None
+        for job in jobs:
+            assert isinstance(job.tool, Subagents)
+            started, task = turn.subagents[job.call.id], job.tool.task(job.call.arguments)
+            share = share_of(self._budget, task.agent.budget, turn, len(turn.running_subagents))
+            await self._family.start(started, task, share)
+            self._ensured.add(started.session_id)
+
+    async def _collect_ended(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            finished = turn.finished_of(job.call.id)
+            assert finished is not None
+            self._facts.append(await runner.told(job, outcome(job.call, finished)))
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         journal = self._journal
@@ -111,7 +167,7 @@ class Calls:
             turn.id,
             _message_of(turn),
             self._places,
-            can_ask=journal.is_shared,
+            can_ask=journal.is_shared and (self._family is None or self._family.depth == 0),
             clock=self._clock,
             note=self._guarded.append,
             learned=journal.fold.rules,
@@ -143,6 +199,10 @@ class Calls:
         runner = self._runner(turn)
         if batch.kind == "settle":
             await self._settle(turn, runner, batch.jobs)
+        elif batch.kind == "spawn":
+            await self._interrupt.wait(self._spawn(turn, batch.jobs))
+        elif batch.kind == "collect":
+            await self._interrupt.wait(self._collect_ended(turn, runner, batch.jobs))
         elif len(batch.jobs) == 1 and not self._streams(batch.jobs[0]) and not self._running:
             job = batch.jobs[0]
             self._facts = [await self._interrupt.wait(runner.finish(job, self._attempt(job, turn)))]
@@ -226,6 +286,48 @@ class Calls:
                 hurried = error
         if hurried is not None:
             raise hurried
+
+
+def _jobs(
+    turn: TurnState, agent: Definition, learned: Sequence[str], extra: Tool | None = None, depth: int = 0
+) -> list[Job]:
+    """What there is to do for each open call."""
+    jobs = [job_of(call, agent, extra, turn=turn, learned=learned) for call in turn.open_calls]
+    return [_checked_task(job, depth) if isinstance(job.tool, Subagents) else job for job in jobs]
+
+
+def _checked_task(job: Job, depth: int) -> Job:
+    """A call that a sub-agent sees to, unless there can be none."""
+    assert isinstance(job.tool, Subagents)
+    if job.refusal is not None:
+        return job
+    try:
+        if depth >= MAX_DEPTH:
+            raise ToolFailed(f"sub-agents may not go deeper than {MAX_DEPTH}: do it yourself")
+        job.tool.task(job.call.arguments)
+    except ToolError as error:
+        return job._replace(refusal=ToolResult.of(job.call, str(error), status="error"))
+    return job
+
+
+def _spawnable(jobs: Sequence[Job]) -> list[Job]:
+    """The calls at the front that sub-agents see to, as far as they may."""
+    return list(
+        takewhile(
+            lambda job: isinstance(job.tool, Subagents) and job.refusal is None and job.asks is None, jobs
+        )
+    )
+
+
+def is_suspended(turn: TurnState, agent: Definition, learned: Sequence[str] = ()) -> bool:
+    """Whether nothing can be done before a sub-agent has ended."""
+    calls, running = turn.open_calls, turn.running_subagents
+    if not running or not calls or calls[0].id not in turn.subagents:
+        return False
+    if any(turn.finished_of(call.id) is not None for call in calls):
+        return False
+    lead = _spawnable(_jobs(turn, agent, learned))
+    return len(running) >= MAX_RUNNING or all(job.call.id in turn.subagents for job in lead)
 
 
 def _message_of(turn: TurnState) -> str:

@@ -26,7 +26,7 @@ from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.context import Context
 from gnomon.engine.guards import Guards
-from gnomon.engine.instructions import Instructions
+from gnomon.engine.instructions import Instructions, Source
 from gnomon.engine.permissions import Mode, Rule, Verdict, decide
 from gnomon.errors import ConfigError
 from gnomon.types.messages import Message, ToolCall, ToolDef
@@ -117,6 +117,7 @@ class Definition:
         hooks: Hook | None = None,
         guards: Guards | None = None,
         context: Context | None = None,
+        sources: Sequence[Source] = (),
     ) -> None:
         self.name = name
         self.provider = provider
@@ -137,6 +138,9 @@ class Definition:
         self.hooks = hooks
         self.guards = guards
         self.context = context
+        self.sources = tuple(sources)
+        self.tells_anew = callable(instructions) or bool(sources)
+        """Whether what a model is told first is found out in each turn."""
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._thinking = thinking

@@ -304,8 +304,8 @@ class Fold:
     def _spend(self, spent: Compacted | SubagentFinished, at: datetime | None, counts: bool) -> None:
         """What was paid for within a turn, but not for a message of it."""
         turn = self.turn
-        if turn is not None and turn.id == spent.turn_id and (counts or turn.seq >= self.view_start):
-            turn.take(spent, at)
+        if turn is not None and turn.id == spent.turn_id:
+            turn.take(spent, at, counts=counts or turn.seq >= self.view_start)
 
     def _guard(self, guarded: Guarded, at: datetime | None, counts: bool) -> None:
         """An input that was stopped stays in the ledger, and out of every view."""

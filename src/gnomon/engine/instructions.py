@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Never, TypeAlias, cast
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Never, Protocol, TypeAlias, cast
 
 from gnomon._threads import run_in_thread
-from gnomon.contracts.tool import ToolContext
+from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.engine.given import check_text
 from gnomon.engine.patience import Patience, is_meant_for_us
 from gnomon.errors import ConfigError
 
-__all__ = ["Instructions", "check_instructions", "instructions_for"]
+__all__ = ["Instructions", "Source", "check_instructions", "instructions_for", "told_by"]
+
+log = logging.getLogger("gnomon.engine")
+
+_SOURCE_S = 15.0
+"""How long a source may take to say what it has to say."""
+
+
+class Source(Protocol):
+    """Something that an agent knows besides its instructions: a text for each turn, and tools."""
+
+    def tools(self) -> Sequence[Tool]: ...
+
+    async def instructions(self, context: ToolContext) -> str: ...
+
 
 Instructions: TypeAlias = (
     str | Callable[[], str | Awaitable[str]] | Callable[[ToolContext[Never]], str | Awaitable[str]]
@@ -41,6 +57,24 @@ def _check_parameters(function: Callable[..., object]) -> None:
         raise TypeError(
             f"instructions are a function of nothing or of the context alone, not of {signature}"
         ) from None
+
+
+async def told_by(sources: Sequence[Source], context: ToolContext) -> list[str]:
+    """What each of them says; one that fails or hangs says nothing, and is named in the log."""
+    told: list[str] = []
+    for source in sources:
+        try:
+            async with asyncio.timeout(_SOURCE_S):
+                text = cast(object, await source.instructions(context))
+            if not isinstance(text, str):
+                raise TypeError(f"it gave {type(text).__name__}, not text")
+            check_text("what it says", text)
+        except Exception:
+            log.exception("%s says nothing to the model in this turn", type(source).__name__)
+            continue
+        if text:
+            told.append(text)
+    return told
 
 
 async def instructions_for(told: Instructions | None, context: ToolContext) -> str | None:

@@ -15,24 +15,25 @@ from typing import Protocol, Self, cast
 from weakref import ref
 
 from gnomon.contracts.tool import ToolContext
+from gnomon.engine.budget import Budget
 from gnomon.engine.calls import Batch, Calls
 from gnomon.engine.clock import Clock, ageing
 from gnomon.engine.definition import Definition
 from gnomon.engine.guards import stopped_by
 from gnomon.engine.holding import HeldAnswer
 from gnomon.engine.hooks import ModelStep, Watched, model_event
-from gnomon.engine.instructions import instructions_for
+from gnomon.engine.instructions import instructions_for, told_by
 from gnomon.engine.interrupt import Interrupt, Interrupted
 from gnomon.engine.journal import TRIES, Journal, crowded
 from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.prelude import Prelude
 from gnomon.engine.speaking import completed, partial
+from gnomon.engine.subagents import Family
 from gnomon.engine.turn import TurnState
 from gnomon.errors import (
     GuardrailTripped,
     InvalidInput,
-    ProviderError,
     StorageError,
     StreamCut,
     Superseded,
@@ -49,10 +50,13 @@ from gnomon.types.events import (
     Released,
     RunEvent,
     StreamEvent,
+    SubagentStarted,
+    TurnCancelled,
     TurnFailed,
+    TurnFinished,
     TurnStarted,
 )
-from gnomon.types.requests import Request, Response
+from gnomon.types.requests import Request, Response, Spent
 
 __all__ = ["Attendant", "Loop"]
 
@@ -124,6 +128,8 @@ class Loop:
         turn_id: str | None = None,
         take_over: bool = False,
         attendant: Attendant | None = None,
+        family: Family | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._agent = agent
         self._journal = journal
@@ -139,9 +145,11 @@ class Loop:
         self._cancels = turns is not None
         """Whether a reader that leaves ends the turn; a runner that is stopped only lets go of it."""
         self._attendant = attendant
+        self._family = family
+        self._budget = budget or agent.budget
         self._books = agent.accounts.open(agent.model)
         self.interrupt = Interrupt()
-        self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id)
+        self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id, budget=budget)
         if agent.hooks is not None:
             self._watched = Watched(agent.hooks, agent.name, journal.session_id, clock)
         if agent.context is not None or (agent.guards is not None and agent.guards.input):
@@ -151,7 +159,15 @@ class Loop:
     def _calls(self) -> Calls:
         """Made when there is something to call."""
         if self._made_calls is None:
-            self._made_calls = Calls(self._agent, self._journal, self.interrupt, self._channel, self._clock)
+            self._made_calls = Calls(
+                self._agent,
+                self._journal,
+                self.interrupt,
+                self._channel,
+                self._clock,
+                family=self._family,
+                budget=self._budget,
+            )
             self._made_calls.begin(*self._begun)
         return self._made_calls
 
@@ -211,7 +227,7 @@ class Loop:
                         async with self._answer(request) as answer:
                             while (event := await interrupt.next(answer)) is not None:
                                 if event.__class__ is Done:
-                                    self._done(cast(Done, event).response)
+                                    self._done(request, cast(Done, event).response)
                                 else:
                                     channel.put(cast(StreamEvent, event))
                                     yield event
@@ -298,10 +314,22 @@ class Loop:
             self._look_again()
         else:
             raise crowded(journal.session_id)
+        running = self._state.running_subagents if self._state is not None else ()
         self._take(entries)
         if claim is not None and self._attendant is not None:
             await self._attendant.claimed()
+        if running and self._family is not None:
+            await self._end_subagents(self._family, running, entries)
         return step, self._visible(entries)
+
+    async def _end_subagents(
+        self, family: Family, running: Sequence[SubagentStarted], entries: Sequence[LedgerEntry]
+    ) -> None:
+        """Nobody works on for a turn that has ended."""
+        if any(isinstance(entry, TurnFinished | TurnFailed | TurnCancelled) for entry in entries):
+            await family.cancel(
+                [each.session_id for each in running], "the turn that it worked for has ended"
+            )
 
     async def _prepared(self, prelude: Prelude, step: Step, *, is_claimed: bool) -> Step | None:
         """The step once what comes before a question is seen to; `None` when it is to be decided anew."""
@@ -310,8 +338,8 @@ class Loop:
                 return None
             if not prelude.wants_compaction(step.entries, self._facts):
                 return step
-            if not is_claimed and self._journal.is_shared:
-                return Step((), "again")  # nothing is spent before the session is ours
+            if self._journal.is_shared and not (is_claimed and self._has_only_inputs()):
+                return Step((), "again")  # nothing is spent before the session is ours, and all is known
             turn_id = self._state.id if self._state is not None and self._state.ended is None else ""
             compacting = prelude.compact(step.entries, self._facts, turn_id)
             compacted = await self.interrupt.wait(compacting)
@@ -323,6 +351,9 @@ class Loop:
             if self._state is not None and self._journal.is_shared and turn_id:
                 self._state.take(compacted)
         return None
+
+    def _has_only_inputs(self) -> bool:
+        return all(isinstance(fact, MessageReceived) for fact in self._facts)
 
     async def _appended(self, entries: Sequence[LedgerEntry], seen: int, *, is_claim: bool) -> bool:
         appending = self._journal.try_append(entries, seen)
@@ -468,9 +499,11 @@ class Loop:
             answer = self._held = HeldAnswer(answer, agent.guards)
         return answer
 
-    def _done(self, response: Response) -> None:
+    def _done(self, request: Request, response: Response) -> None:
         self._response = response
         if self._step is not None:
+            if response.usage.input_tokens is None or response.usage.output_tokens is None:
+                self._response = response = self._books.settled(request, response)
             self._step.response = response
 
     def _heard(self, request: Request, response: Response | None) -> None:
@@ -521,8 +554,9 @@ class Loop:
 
     def _count_spent(self, error: Exception) -> None:
         assert self._state is not None
-        if isinstance(error, ProviderError) and error.spent:
-            self._state.count(error.spent, self._books.cost_of(error.spent, self._clock.now()))
+        spent = cast("tuple[Spent, ...]", getattr(error, "spent", ()))  # also of one that ends a retry
+        if spent:
+            self._state.count(spent, self._books.cost_of(spent, self._clock.now()))
 
     async def _next_request(self) -> Request:
         request = self._known_request() or await self.interrupt.wait(self._request())
@@ -533,11 +567,12 @@ class Loop:
     def _known_request(self) -> Request | None:
         """The next question, where nothing has to be looked at for it."""
         told = self._agent.instructions
-        if callable(told) and (self._state is None or self._told != self._state.id):
+        is_new = self._agent.tells_anew
+        if is_new and (self._state is None or self._told != self._state.id):
             return None
         if self._is_stale():
             return None
-        system = self._system if callable(told) else told
+        system = self._system if is_new else cast("str | None", told)
         extra = self._calls.extra_tools if self._journal.fold.cut else ()
         return self._agent.request(self._journal.fold.messages, system, extra)
 
@@ -562,7 +597,11 @@ class Loop:
         context: ToolContext = ToolContext(
             call_id="", session_id=self._journal.session_id, turn_id=state.id, deps=self._agent.deps
         )
-        return await instructions_for(self._agent.instructions, context)
+        told = await instructions_for(self._agent.instructions, context)
+        if not self._agent.sources:
+            return told
+        parts = [told or "", *await told_by(self._agent.sources, context)]
+        return "\n\n".join(part for part in parts if part) or None
 
     # --- calling
 

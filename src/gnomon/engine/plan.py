@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
-from gnomon.engine.budget import Meter
+from gnomon.engine.budget import Budget, Meter
+from gnomon.engine.calls import is_suspended
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.fold import Fold
@@ -73,11 +74,17 @@ class Planner:
     """What the turn that is about to begin ends with at once."""
 
     def __init__(
-        self, agent: Definition, clock: Clock, *, turns: int | None, turn_id: str | None = None
+        self,
+        agent: Definition,
+        clock: Clock,
+        *,
+        turns: int | None,
+        turn_id: str | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._agent = agent
         self._clock = clock
-        self._meter = Meter(agent.budget, clock)
+        self._meter = Meter(budget or agent.budget, clock)
         self._turns = turns
         self._turn_id = turn_id
         """How many turns may still begin; `None` is any number."""
@@ -167,7 +174,7 @@ class Planner:
 
     def _is_in_step(self, asked: CancelRequested, turn: TurnState) -> bool:
         """Whether the step that is to end first has not ended."""
-        return asked.mode == "after_step" and self.is_calling and not turn.is_waiting
+        return asked.mode == "after_step" and self.is_calling and not turn.is_blocked
 
     def _cancelled(self, fold: Fold, turn: TurnState) -> Sequence[LedgerEntry]:
         reason = self.reason or (fold.cancel.reason if fold.cancel is not None else "")
@@ -229,7 +236,8 @@ class Planner:
             expired = _expired(turn, self._clock.now()) if turn.requests else ()
             if expired:
                 return Step(expired, "again")
-            return Step((), "wait" if turn.is_waiting else "call")
+            is_idle = turn.is_blocked or (turn.subagents and is_suspended(turn, self._agent, fold.rules))
+            return Step((), "wait" if is_idle else "call")
         return self._go_on(fold, turn)
 
     def _go_on(self, fold: Fold, turn: TurnState) -> Step:
@@ -296,7 +304,9 @@ def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool
         return True
     if is_held_back(turn, agent):
         return False
-    return not turn.is_waiting or (now is not None and bool(_expired(turn, now)))
+    if now is not None and turn.requests and _expired(turn, now):
+        return True
+    return not turn.is_blocked and not (turn.subagents and is_suspended(turn, agent, fold.rules))
 
 
 def wakes_at(fold: Fold) -> datetime | None:

@@ -21,7 +21,7 @@ log = logging.getLogger("gnomon.recovery")
 async def recovered(job: Job, runner: ToolRunner, turn_id: str) -> Outcome | None:
     """The outcome of a call that had begun; `None` when it is safe to run it again."""
     if job.refusal is not None or job.tool is None or job.traits is None:
-        return _left_open(job, turn_id)
+        return _left_open(job, runner, turn_id)
     if job.tool.read_only or job.traits.idempotent:
         return None
     if job.traits.lookup is not None:
@@ -33,13 +33,13 @@ async def recovered(job: Job, runner: ToolRunner, turn_id: str) -> Outcome | Non
             if is_meant_for_us(error):
                 raise
             log.exception("the lookup of tool %r failed", job.call.name, extra={"call_id": job.call.id})
-    return _left_open(job, turn_id)
+    return _left_open(job, runner, turn_id)
 
 
-def _left_open(job: Job, turn_id: str) -> Outcome:
+def _left_open(job: Job, runner: ToolRunner, turn_id: str) -> Outcome:
     """Nobody can tell: the model is told so, or a person is asked, as the tool declares."""
     name = job.call.name
-    if job.traits is not None and job.traits.tell_unknown:
+    if not runner.can_ask or (job.traits is not None and job.traits.tell_unknown):
         text = f"{name} was interrupted: it is not known whether it had its effect; do not simply repeat it"
         return ToolFinished(turn_id, ToolResult.of(job.call, text, status="unknown"))
     question = f"{name} was interrupted, and it is not known whether it had its effect. What became of it?"

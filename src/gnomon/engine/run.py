@@ -104,7 +104,8 @@ def check_not_waiting(turn: TurnState | None, hint: str, *, is_held_back: bool =
     """
     if turn is None or turn.ended is not None:
         return
-    if turn.is_waiting and (requests := turn.open_requests):
+    requests = (*turn.open_requests, *turn.told_requests) if turn.is_waiting else ()
+    if requests:
         calls = ", ".join(f"{each.call.name} ({each.approval_id})" for each in requests)
         hint = hint.replace(".answer(…)", ".approve(…) or .deny(…)")
         raise TurnUnfinished(f"the turn waits for leave to call {calls}", turn_id=turn.id, hint=hint)

@@ -157,7 +157,7 @@ class ToolRunner:
         self._turn_id = turn_id
         self._message_id = message_id
         self._places = parallel
-        self._can_ask = can_ask
+        self.can_ask = can_ask
         self._clock = clock or SystemClock()
         self._learned = learned
         self._note = note
@@ -198,6 +198,10 @@ class ToolRunner:
             if isinstance(outcome, QuestionAsked):
                 return outcome
             return self.finished(job, await self._guarded(outcome), time.monotonic() - started)
+
+    async def told(self, job: Job, result: ToolResult) -> ToolFinished:
+        """A result that came about elsewhere, as far as it may be known here."""
+        return self.finished(job, await self._guarded(checked_result(job.call, result)))
 
     async def _guarded(self, result: ToolResult) -> ToolResult:
         """What guardrails let pass of a result."""
@@ -266,7 +270,7 @@ class ToolRunner:
             return checked_result(call, await self._execute(job, attempt, report))
         except AskUser as asked:
             question = encodable(asked.message)
-            if not self._can_ask:
+            if not self.can_ask:
                 text = f"nobody can be asked here, and this would have been the question: {question}"
                 return ToolResult.of(call, text, status="error")
             return QuestionAsked(self._turn_id, call.id, question, tuple(map(encodable, asked.options)))

@@ -20,6 +20,7 @@ from gnomon.types.events import (
     QuestionAnswered,
     QuestionAsked,
     SubagentFinished,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnCancelled,
@@ -86,6 +87,12 @@ class TurnState:
         """The calls of the last message that leave was asked for."""
         self.decisions: dict[str, ApprovalDecided] = {}
         """What was decided, by the id of the request; the first answer holds."""
+        self.subagents: dict[str, SubagentStarted] = {}
+        """The calls of the last message that sub-agents see to."""
+        self.finished: dict[str, SubagentFinished] = {}
+        """The sub-agents that have ended, by their id."""
+        self.told: dict[str, ApprovalRequested] = {}
+        """What sub-agents need leave for."""
         self.guarded: set[tuple[str, str]] = set()
         """The guardrails that had something against calls or results, and against which."""
 
@@ -120,7 +127,34 @@ class TurnState:
         )
 
     @property
+    def running_subagents(self) -> tuple[SubagentStarted, ...]:
+        """Those that work for this turn, and have not ended."""
+        return tuple(each for each in self.subagents.values() if each.subagent_id not in self.finished)
+
+    def finished_of(self, call_id: str) -> SubagentFinished | None:
+        """How the sub-agent ended that saw to a call, if it has."""
+        started = self.subagents.get(call_id)
+        return self.finished.get(started.subagent_id) if started is not None else None
+
+    @property
+    def told_requests(self) -> tuple[ApprovalRequested, ...]:
+        """What sub-agents that still work need leave for, and nobody has decided."""
+        if not self.told:
+            return ()
+        running = {each.session_id for each in self.running_subagents}
+        return tuple(
+            each
+            for each in self.told.values()
+            if each.path[0] in running and each.approval_id not in self.decisions
+        )
+
+    @property
     def is_waiting(self) -> bool:
+        """Whether a person has to answer something, here or in a sub-agent."""
+        return self.is_blocked or bool(self.told_requests)
+
+    @property
+    def is_blocked(self) -> bool:
         """Whether it goes on only when a person has answered: calls before the one that waits may run."""
         if self.open_questions:
             return True
@@ -137,7 +171,7 @@ class TurnState:
         if kind is ModelStarted:
             self._ask(cast(ModelStarted, entry))
         else:
-            self._note(entry, at)
+            self._note(entry, at, counts)
         return None
 
     def _ask(self, started: ModelStarted) -> None:
@@ -145,7 +179,7 @@ class TurnState:
         if started.inputs:
             self.repairs += sum(message_id.startswith(REPAIR) for message_id in started.inputs)
 
-    def _note(self, entry: Event, at: datetime | None) -> None:
+    def _note(self, entry: Event, at: datetime | None, counts: bool) -> None:
         match entry:
             case ToolIntent(call_id=call_id, key=key):
                 self.intents[call_id] = key
@@ -160,12 +194,20 @@ class TurnState:
                 self.answers[call_id] = entry
             case Guarded(guardrail=guardrail, call_id=call_id) if call_id:
                 self.guarded.add((guardrail, call_id))
-            case ApprovalRequested(call=call, path=()):
+            case SubagentStarted(call_id=call_id):
+                self.subagents.setdefault(call_id, entry)
+            case ApprovalRequested(path=(_, *_)):
+                self.told.setdefault(entry.approval_id, entry)
+            case ApprovalRequested(call=call):
                 self.requests.setdefault(call.id, entry)
             case ApprovalDecided(approval_id=approval_id):
-                if any(asked.approval_id == approval_id for asked in self.requests.values()):
+                known = approval_id in self.told
+                if known or any(asked.approval_id == approval_id for asked in self.requests.values()):
                     self.decisions.setdefault(approval_id, entry)
-            case Compacted(usage=usage, cost=cost) | SubagentFinished(usage=usage, cost=cost):
+            case SubagentFinished(subagent_id=ended, usage=usage, cost=cost):
+                if self.finished.setdefault(ended, entry) is entry and counts:
+                    self.count((usage,), None if cost is None else Decimal(str(cost)))
+            case Compacted(usage=usage, cost=cost) if counts:
                 self.count((usage,), None if cost is None else Decimal(str(cost)))
             case TurnPaused():
                 self.is_paused = True
@@ -195,7 +237,8 @@ class TurnState:
         self.calls = response.message.tool_calls
         if self.results:
             self.results, self.intents, self.questions, self.answers = {}, {}, {}, {}
-            self.requests, self.decisions = {}, {}
+            self.requests, self.decisions, self.told = {}, {}, {}
+            self.subagents, self.finished = {}, {}
         self.messages.append(response.message)
         return response.message
 
@@ -219,6 +262,8 @@ class TurnState:
         same.results, same.intents = dict(self.results), dict(self.intents)
         same.questions, same.answers = dict(self.questions), dict(self.answers)
         same.guarded = set(self.guarded)
+        same.subagents, same.finished = dict(self.subagents), dict(self.finished)
+        same.told = dict(self.told)
         same.requests, same.decisions = dict(self.requests), dict(self.decisions)
         return same
 

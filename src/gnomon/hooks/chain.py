@@ -120,7 +120,7 @@ class _Around:
         name = hook_name(self._hook)
         try:
             stream = cast(object, await self._hook.around(event, self._inner))
-        except GnomonError:
+        except (GnomonError, AssertionError):
             raise
         except Exception as error:
             if error is self._error:
@@ -132,7 +132,7 @@ class _Around:
             raise HookFailed(
                 f"hook {name!r} gave {type(stream).__name__} around {event.name!r}, not a stream"
             )
-        return PullStream(_checked(cast("PullStream[RunEvent]", stream), name, event))
+        return _Named(cast("PullStream[RunEvent]", stream), name, event)
 
     async def _inner(self, event: HookEvent) -> PullStream[RunEvent]:
         try:
@@ -141,6 +141,18 @@ class _Around:
             self._error = error
             raise
         return self._given
+
+
+class _Named(PullStream[RunEvent]):
+    """The stream of a hook, which answers for it; closed before it was read, it closes that too."""
+
+    def __init__(self, stream: PullStream[RunEvent], name: str, event: HookEvent) -> None:
+        super().__init__(_checked(stream, name, event))
+        self._behind = stream
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._behind.aclose()
 
 
 async def _checked(
@@ -156,7 +168,7 @@ async def _checked(
                     raise HookFailed(f"hook {name!r} gave {what} around {event.name!r}")
                 is_over = isinstance(each, ends)
                 yield each
-        except GnomonError:
+        except (GnomonError, AssertionError):
             raise
         except Exception as error:
             raise HookFailed(f"hook {name!r} failed around {event.name!r}: {_said(error)}") from error

@@ -13,7 +13,7 @@ from gnomon.errors import ApprovalRefused, InvalidInput, NotFound
 from gnomon.types.codec import encodable
 from gnomon.types.events import ApprovalDecided, ApprovalRequested
 
-__all__ = ["Answer", "decide", "pending"]
+__all__ = ["Answer", "below", "decide", "pending"]
 
 
 class Answer:
@@ -53,15 +53,26 @@ class Answer:
 def pending(fold: Fold) -> tuple[ApprovalRequested, ...]:
     """What the session waits for leave for."""
     turn = fold.open_turn
-    return turn.open_requests if turn is not None else ()
+    return (*turn.open_requests, *turn.told_requests) if turn is not None else ()
+
+
+def _own(fold: Fold) -> tuple[ApprovalRequested, ...]:
+    return tuple(each for each in pending(fold) if not each.path)
+
+
+def below(fold: Fold, answer: Answer) -> ApprovalRequested | None:
+    """The request that a sub-agent has, where the answer is for that one."""
+    found = [each for each in pending(fold) if answer.approval_id in (None, each.approval_id)]
+    return found[0] if len(found) == 1 and found[0].path else None
 
 
 async def decide(
     ledger: Ledger, answer: Answer, now: Callable[[], datetime], refuse: Callable[[str], Awaitable[None]]
-) -> None:
-    """Write the answer down, unless it does not count; `refuse` is told why, before that is raised.
+) -> ApprovalDecided:
+    """Write the answer down, and give what was written.
 
-    One that comes too late ends the wait all the same.
+    `refuse` is told why one does not count, before that is raised. One that comes too late ends the wait
+    all the same.
     """
     for _ in range(TRIES):
         asked = await _asked(ledger, answer, refuse)
@@ -76,7 +87,7 @@ async def decide(
                 await _refused(
                     answer, f"it could be given until {asked.expires_at:%Y-%m-%d %H:%M:%S} UTC", refuse
                 )
-            return
+            return decided
     raise crowded(ledger.session_id)
 
 
@@ -84,7 +95,7 @@ async def _asked(
     ledger: Ledger, answer: Answer, refuse: Callable[[str], Awaitable[None]]
 ) -> ApprovalRequested:
     """The request that the answer is for."""
-    waiting, wanted = pending(ledger.fold), answer.approval_id
+    waiting, wanted = _own(ledger.fold), answer.approval_id
     found = [each for each in waiting if wanted in (None, each.approval_id)]
     if len(found) == 1:
         return found[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from gnomon.engine.fold import Fold
-from gnomon.engine.ledger import Ledger
+from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, GnomonError
+from gnomon.session._family import Kin, report
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -33,13 +34,25 @@ class Attending:
     """
 
     def __init__(
-        self, runtime: Runtime, ledger: Ledger, row: SessionRecord | None, *, is_driven: bool
+        self,
+        runtime: Runtime,
+        ledger: Ledger,
+        row: SessionRecord | None,
+        kin: Kin | None = None,
+        *,
+        is_driven: bool,
     ) -> None:
         self._runtime = runtime
+        self._kin = kin
         self._ledger = ledger
         self._row = row
         self._creating: asyncio.Task[None] | None = None
         self._is_driven = is_driven
+        self._reads: list[Read] = []
+        """What has happened to the session while it was run here."""
+        self._was_lost = False
+        """Whether the runner before this one died, so that it may have left things undone."""
+        self._following = ExitStack()
         self.loop: Loop | None = None
 
     async def opened(self) -> None:
@@ -50,6 +63,9 @@ class Attending:
             raise Conflict(f"session {ledger.session_id!r} is run here already")
         assert self.loop is not None
         runtime.loops[ledger.session_id] = (self.loop, ledger)
+        self._was_lost = ledger.fold.owner is not None
+        if runtime.chores.wanted:
+            self._following.enter_context(ledger.following(self._reads.append))
         runtime.lookout.start()
 
     async def claiming(self, append: Awaitable[bool]) -> bool:
@@ -93,11 +109,16 @@ class Attending:
             await self._see_to_row()
         finally:
             del runtime.loops[ledger.session_id]
+            self._following.close()
+            if self._reads:
+                runtime.chores.add(ledger, self._reads, self._kin, was_lost=self._was_lost)
         if ledger.fold.owner is not None or ledger.is_unsure:
             # It is another's, or it could not be released: the row says the truth.
             if not self._is_driven and ledger.fold.owner in (None, runtime.owner):
                 await runtime.nudge(ledger.session_id)
             return
+        if self._kin is not None:
+            await report(runtime, ledger, self._kin)
         runtime.rows.settle(ledger)
         if runtime.is_closing:
             return

@@ -9,6 +9,7 @@ from gnomon.engine.ledger import Ledger
 from gnomon.engine.plan import cancelling
 from gnomon.engine.turn import REPAIR
 from gnomon.errors import Conflict
+from gnomon.session._auditing import forked_from
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import Claimed, LedgerEntry, Released, TurnCancelled, TurnStarted
 from gnomon.types.messages import Message
@@ -30,6 +31,8 @@ async def forked(runtime: Runtime, session_id: str, source: Ledger, end: int) ->
     # Nobody is to find it before it is whole: what is open in the midst of it would be gone on with.
     await ledger.create(runtime.new_row(session_id, Message.user(title), is_runnable=False, metadata=kept))
     await ledger.copy_from(source.session_id, end)
+    if runtime.chores.observing.audit:
+        await forked_from(storage, session_id, source.session_id, end)
     await ledger.receive(*_ended_here(ledger.fold, runtime.agent, runtime.owner))
     await ledger.project("idle", runnable=False)
     return ledger

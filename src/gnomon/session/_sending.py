@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from gnomon.contracts.session import WhenBusy
 from gnomon.engine.fold import Fold
@@ -12,10 +13,13 @@ from gnomon.engine.journal import TRIES, crowded
 from gnomon.engine.ledger import Ledger
 from gnomon.errors import Conflict, NotFound
 from gnomon.session._brought import Brought
-from gnomon.session.runtime import LOST_WAKE, Runtime
+from gnomon.session._times import LOST_WAKE
 from gnomon.types.events import CancelRequested, LedgerEntry, MessageReceived
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
+
+if TYPE_CHECKING:
+    from gnomon.session.runtime import Runtime
 
 __all__ = ["Sending"]
 

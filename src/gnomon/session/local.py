@@ -19,7 +19,9 @@ from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
-from gnomon.session._approving import Answer, decide, pending
+from gnomon.session._approving import Answer, below, decide, pending
+from gnomon.session._family import kin_of, tell_root
+from gnomon.session._fork_plan import fork_plan
 from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
@@ -28,6 +30,7 @@ from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.types.codec import exception_of
 from gnomon.types.events import ApprovalRequested, CancelRequested, Compacted, QuestionAnswered, TurnResumed
+from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content
 from gnomon.types.records import SessionState
 from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
@@ -99,6 +102,7 @@ class LocalSession(Generic[Out]):
     ) -> str:
         """Give the session something to answer. It is durable, and the session woken, when this returns."""
         received = as_received(input, when_busy, message_id)
+        self._runtime.chores.note_sender(received.message_id)
         await self._sending.send(await self._opened(refresh=False), received, when_busy)
         return received.message_id
 
@@ -109,6 +113,7 @@ class LocalSession(Generic[Out]):
         What was sent stays in its place.
         """
         received = as_received(input, when_busy)
+        self._runtime.chores.note_sender(received.message_id)
         ledger = await self._opened(refresh=False)
         answered = Answered(received.message_id, ledger.fold.open_turn)
         with ledger.following(answered.take), self._runtime.asked.waiting(self._id):
@@ -136,6 +141,7 @@ class LocalSession(Generic[Out]):
         for a person, the events end, and `Run.turn` raises `TurnUnfinished`.
         """
         received = as_received(input, when_busy)
+        self._runtime.chores.note_sender(received.message_id)
 
         async def begin(ledger: Ledger) -> Answered:
             answered = Answered(received.message_id, ledger.fold.open_turn)
@@ -325,14 +331,24 @@ class LocalSession(Generic[Out]):
             await self._sending.announce_again(ledger)
 
         async def refuse(why: str) -> None:
-            await self._runtime.audit_refusal(self._id, answer.approval_id or "", answer.by, why)
+            await self._runtime.chores.tell_refusal(self._id, answer.approval_id or "", answer.by, why)
 
+        runtime = self._runtime
+        asked = below(ledger.fold, answer)
+        target = await runtime.ledger(asked.path[-1]) if asked is not None else ledger
+        if asked is not None:
+            answer.approval_id = asked.approval_id
         try:
-            with self._sending.writing(ledger):
-                await decide(ledger, answer, self._runtime.clock.now, refuse)
+            with self._sending.writing(target):
+                decided = await decide(target, answer, runtime.clock.now, refuse)
         finally:
-            if has_work(ledger.fold, self._runtime.agent):
+            if target is not ledger:
+                await runtime.wake_any(target)
+            elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
+        kin = await kin_of(target)
+        if kin is not None:
+            await tell_root(runtime, kin, decided)
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.
@@ -390,15 +406,26 @@ class LocalSession(Generic[Out]):
         Its row has the title and the metadata of this one.
         """
         source = await self._opened()
+        end = self._place(source, at)
+        other = LocalSession[Out](self._runtime, session_id)
+        other._sending.is_new = False
+        other._ledger = await forked(self._runtime, other.id, source, end)
+        return other
+
+    async def fork_plan(self, at: int | None = None) -> ForkPlan:
+        """What `fork` at that place would keep, end, and not know of. Nothing is written."""
+        source = await self._opened()
+        end = self._place(source, at)
+        reads = await Ledger(await self._runtime.storage(), self._id).refresh()
+        return fork_plan(self._id, reads, end)
+
+    def _place(self, source: Ledger, at: int | None) -> int:
         end = source.fold.seq if at is None else at
         if not source.fold.seq:
             raise NotFound(f"session {self._id!r} has no events to fork from", hint="send it something first")
         if type(end) is not int or not 0 < end <= source.fold.seq:
             raise InvalidInput(f"session {self._id!r} has events 1 to {source.fold.seq}; {end!r} was given")
-        other = LocalSession[Out](self._runtime, session_id)
-        other._sending.is_new = False
-        other._ledger = await forked(self._runtime, other.id, source, end)
-        return other
+        return end
 
     async def close(self) -> None:
         """Let go of the session here. Nothing of it ends."""

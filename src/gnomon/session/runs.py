@@ -12,7 +12,8 @@ from gnomon.engine.turn import TurnState
 from gnomon.session._answered import Answered
 from gnomon.session._reading import Reading
 from gnomon.session.runtime import Runtime
-from gnomon.types.events import MessageReceived, RunEvent
+from gnomon.types.codec import exception_of
+from gnomon.types.events import CancelRequested, MessageReceived, RunEvent, TurnFailed
 from gnomon.types.messages import Message
 
 __all__ = ["Detached", "Durable"]
@@ -44,9 +45,11 @@ class Durable:
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime = self._runtime()
         ledger = self._ledger = await runtime.new_ledger(self._session_id)
+        opening = received(self._message, self._earlier)
+        runtime.chores.note_sender(opening[-1].message_id)
         loop = runtime.loop(
             ledger,
-            opening=received(self._message, self._earlier),
+            opening=opening,
             turns=1,
             turn_id=self._turn_id,
             row=runtime.new_row(self._session_id, self._message, is_run_here=True, metadata=self._metadata),
@@ -66,10 +69,14 @@ class Detached:
         message: Message,
         earlier: Sequence[Message],
         metadata: Mapping[str, object],
+        *,
+        is_left: bool = False,
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
         self._metadata = metadata
+        self._is_left = is_left
+        """Whether a reader that leaves ends the turn, and is raised what it failed with."""
         self._entries = received(message, earlier)
         self._message = message
         self._reading: Reading | None = None
@@ -79,14 +86,29 @@ class Detached:
 
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime, session_id = self._runtime(), self._session_id
-        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, None, 0)
+        leave = self._leave if self._is_left else None
+        self._reading = Reading(runtime, session_id, runtime.channel(session_id), self._begin, leave, 0)
+        failed: TurnFailed | None = None
         async with aclosing(self._reading.events()) as events:
             async for event in events:
-                yield event
+                if self._is_left and isinstance(event, TurnFailed):
+                    failed = event
+                else:
+                    yield event
+        if failed is not None:
+            raise exception_of(failed.error)
+
+    async def _leave(self, turn_id: str) -> None:
+        runtime = self._runtime()
+        ledger = await runtime.ledger(self._session_id)
+        if ledger.fold.turn_id == turn_id:
+            await ledger.receive(CancelRequested("now", "the reader left"))
+            await runtime.wake_any(ledger)
 
     async def _begin(self, ledger: Ledger) -> Answered:
         runtime, session_id = self._runtime(), self._session_id
         await ledger.create(runtime.new_row(session_id, self._message, metadata=self._metadata))
+        runtime.chores.note_sender(self._entries[-1].message_id)
         for entry in self._entries:
             runtime.want(session_id, entry.message_id)
         await ledger.receive(*self._entries)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import timedelta
 from weakref import WeakValueDictionary
 
 from gnomon.contracts.driver import Idle, Outcome, Suspended
@@ -19,14 +18,18 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work, wakes_at
-from gnomon.errors import Conflict, StorageError, Superseded
+from gnomon.engine.subagents import members
+from gnomon.errors import Conflict, NotFound, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
 from gnomon.session._brought import Brought, telling
+from gnomon.session._chores import Chores, Observing
+from gnomon.session._family import Household, Kin, is_wanted, kin_of, report
 from gnomon.session._lookout import Lookout
 from gnomon.session._rows import Rows
 from gnomon.session._sockets import LiveServer
-from gnomon.types.events import LedgerEntry, Released
+from gnomon.session._times import LOST_WAKE
+from gnomon.types.events import CancelRequested, LedgerEntry, Released
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -35,9 +38,6 @@ __all__ = ["LOST_WAKE", "TENANT", "Runtime"]
 log = logging.getLogger("gnomon.session")
 
 TENANT = "default"
-LOST_WAKE = timedelta(seconds=30)
-"""When a session is looked at again that somebody was about to write to."""
-
 _GRACE_S = 10.0
 _READER_GRACE_S = 0.5
 _TITLE_CHARS = 80
@@ -64,8 +64,13 @@ class Runtime:
         owns_store: bool,
         left: Storage | None = None,
         adopts: bool = True,
+        above: Runtime | None = None,
+        observing: Observing | None = None,
     ) -> None:
         self.agent = agent
+        self._above = above
+        """Whose sub-agents are run here."""
+        self._members: dict[str, Runtime] = {}
         self.adopts = adopts
         self.asked = Asked()
         self.clock = clock
@@ -88,6 +93,7 @@ class Runtime:
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
+        self.chores = Chores(observing or Observing(), self.storage)
         self.rows = Rows(lambda fold: has_work(fold, agent, clock.now()), wakes_at)
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
@@ -223,9 +229,10 @@ class Runtime:
         turn_id: str | None = None,
         take_over: bool = False,
         row: SessionRecord | None = None,
+        kin: Kin | None = None,
     ) -> Loop:
-        """A runner for the session, which is known here while it runs."""
-        attending = Attending(self, ledger, row, is_driven=turns is None and not take_over)
+        """A runner for the session, which is known here while it runs. `kin` says whose work it does."""
+        attending = Attending(self, ledger, row, kin, is_driven=turns is None and not take_over)
         made = Loop(
             self.agent,
             ledger,
@@ -237,6 +244,8 @@ class Runtime:
             turn_id=turn_id,
             take_over=take_over,
             attendant=attending,
+            family=Household(self, ledger.session_id, kin),
+            budget=kin.budget if kin is not None else None,
         )
         attending.loop = made
         return made
@@ -325,7 +334,10 @@ class Runtime:
     async def _run(self, ledger: Ledger, brought: Sequence[Brought], take_over: bool) -> None:
         row = next((each.row for each in brought if each.row is not None), None)
         opening = [each.received for each in brought]
-        loop = self.loop(ledger, opening=opening, take_over=take_over, row=row)
+        kin = await kin_of(ledger)
+        if kin is not None and not await self._is_wanted(kin):
+            await ledger.receive(CancelRequested("now", "the turn that it worked for has ended"))
+        loop = self.loop(ledger, opening=opening, take_over=take_over, row=row, kin=kin)
 
         def check(_: Read | None = None) -> None:
             if not self.adopts and not self.asked.may_begin(ledger):
@@ -368,6 +380,9 @@ class Runtime:
                 await ledger.check_free(self.owner)
                 if ledger.session_id not in self.loops:
                     await ledger.try_receive([Released(holder, ledger.fold.epoch)], seq)
+        kin = await kin_of(ledger)
+        if kin is not None:  # whoever ran it may have been lost before it told of the end
+            await report(self, ledger, kin)
         row = await ledger.row()
         if row is None or (ledger.fold.seq == 0 and row.created_at + LOST_WAKE > self.clock.now()):
             return  # somebody is about to send the first message
@@ -375,12 +390,61 @@ class Runtime:
         if is_late and ledger.fold.owner is None:
             self.rows.settle(ledger)
 
+    async def _is_wanted(self, kin: Kin) -> bool:
+        return is_wanted((await self.ledger(kin.parent)).fold, kin)
+
+    # --- sub-agents
+
+    async def member(self, agent: Definition) -> Runtime:
+        """What runs the sessions of a sub-agent, on the same store."""
+        found = self._members.get(agent.name)
+        if found is None:
+            storage = await self.storage()
+            found = self._members.setdefault(
+                agent.name,
+                Runtime(
+                    agent,
+                    lambda: storage,
+                    self.clock,
+                    owns_store=False,
+                    adopts=self.adopts,
+                    above=self,
+                    observing=self.chores.observing,
+                ),
+            )
+        return found
+
+    async def wake_any(self, ledger: Ledger) -> None:
+        """Have a session run that may be another agent's: here, or by whoever looks for work."""
+        row = ledger.known_row or await ledger.row()
+        runner = self._top().found(row.agent_id) if row is not None else None
+        with suppress(NotFound):
+            await ledger.announce(self.clock.now())
+        if runner is not None:
+            running = runner.loops.get(ledger.session_id)
+            if running is not None:
+                await running[1].refresh()
+                running[0].look()
+            else:
+                runner.look_at(ledger.session_id)
+
+    def _top(self) -> Runtime:
+        return self if self._above is None else self._above._top()
+
+    def found(self, name: str) -> Runtime | None:
+        """What runs the sessions of the agent of that name here, if anything does."""
+        if self.agent.name == name:
+            return self
+        return next((found for each in self._members.values() if (found := each.found(name))), None)
+
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
         found: list[tuple[str, SessionRecord]] = []
         if not self.adopts:
             return found
         storage = await self.storage()
+        for agent in members(self.agent):
+            (await self.member(agent)).serve()
         cursor: str | None = None
         while True:
             page = await storage.list_runnable(self.clock.now(), 200, cursor=cursor)
@@ -399,9 +463,6 @@ class Runtime:
             return False
         return await storage.is_held(owner)
 
-    async def audit_refusal(self, session_id: str, approval_id: str, by: str, why: str) -> None:
-        """An answer that did not count leaves its row all the same."""
-
     # --- the end
 
     async def close(self) -> None:
@@ -413,6 +474,8 @@ class Runtime:
     async def _close(self) -> None:
         self.is_closing = True
         await self._wait_for_loops()
+        for member in self._members.values():
+            await member.close()
         self._is_closed = True
         self.asked.tell_all(RuntimeError(f"the agent {self.agent.name!r} is closed"))
         await self._driver.close()
@@ -422,6 +485,7 @@ class Runtime:
                 await self._serving
         await self.lookout.close()
         await self.rows.close()
+        await self.chores.close()
         self._leaving.set()
         for beginning in (self._standing, self._storage, *self._opening.values()):
             if beginning is not None:  # what has begun is let go of when it is there

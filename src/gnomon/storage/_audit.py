@@ -39,13 +39,31 @@ class AuditChain(Part):
         _check(log)
         await self._enrol()
         for _ in range(_TRIES):
-            row = _linked(log, await self._last(log.session_id))
-            if is_anchor(row):  # with which a chain begins that was pruned, and then copied
-                await self._set_anchor(row)
-            if await self._rows.write(self._tenant, audit_row(row), 0):
-                await self._move_head(row)
+            row = await self._chain_on(log, await self._last(log.session_id))
+            if row is not None:
                 return row
         raise Conflict(f"the audit chain of session {log.session_id!r} is written by too many at once")
+
+    async def append_audit_log_after(self, log: AuditLog, seq: int) -> AuditLog:
+        """The same, for whoever has read the chain to that row; `Conflict` when it ends elsewhere."""
+        _check(log)
+        checked_number("the seq of an audit row", seq)
+        await self._enrol()
+        last = await self._last(log.session_id)
+        row = await self._chain_on(log, last) if (last.seq if last is not None else 0) == seq else None
+        if row is None:
+            raise Conflict(f"the audit chain of session {log.session_id!r} does not end with row {seq}")
+        return row
+
+    async def _chain_on(self, log: AuditLog, last: AuditLog | None) -> AuditLog | None:
+        """The row as stored; `None` when somebody else was first."""
+        row = _linked(log, last)
+        if is_anchor(row):  # with which a chain begins that was pruned, and then copied
+            await self._set_anchor(row)
+        if not await self._rows.write(self._tenant, audit_row(row), 0):
+            return None
+        await self._move_head(row)
+        return row
 
     async def list_audit_logs(
         self, session_id: str, limit: int = PAGE_SIZE, offset: int = 0, *, cursor: str | None = None

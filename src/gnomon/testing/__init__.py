@@ -18,11 +18,13 @@ if TYPE_CHECKING:
         hallucinates,
         says,
     )
+    from gnomon.replay import Replay, ReplayProvider, replay
     from gnomon.testing._fixtures import Wire
     from gnomon.testing._server import FaultServer, ReceivedRequest, ServerReply
     from gnomon.testing._suite import Contract
     from gnomon.testing._wire_suite import WireLimits
     from gnomon.testing.clock import FakeClock
+    from gnomon.testing.compactor import CompactorContract
     from gnomon.testing.counter import TokenCounterContract
     from gnomon.testing.driver import DriverContract
     from gnomon.testing.embedder import EmbedderContract
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     # suites
+    "CompactorContract",
     "Contract",
     "DriverContract",
     "EmbedderContract",
@@ -57,6 +60,10 @@ __all__ = [
     "fails",
     "hallucinates",
     "says",
+    # a recorded session
+    "Replay",
+    "ReplayProvider",
+    "replay",
     # a server that answers as it is told
     "FaultServer",
     "ReceivedRequest",
@@ -68,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CompactorContract": "gnomon.testing.compactor",
     "Contract": "gnomon.testing._suite",
     "DriverContract": "gnomon.testing.driver",
     "EmbedderContract": "gnomon.testing.embedder",
@@ -85,6 +93,9 @@ _HOMES = {
     "fails": "gnomon.providers.scripted",
     "hallucinates": "gnomon.providers.scripted",
     "says": "gnomon.providers.scripted",
+    "Replay": "gnomon.replay",
+    "ReplayProvider": "gnomon.replay",
+    "replay": "gnomon.replay",
     "Wire": "gnomon.testing._fixtures",
     "WireContract": "gnomon.testing.wire",
     "WireLimits": "gnomon.testing._wire_suite",

@@ -8,7 +8,13 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from gnomon.contracts.storage import AuditFault, Storage, SupportsAuditCheck, SupportsRetention
+from gnomon.contracts.storage import (
+    AuditFault,
+    Storage,
+    SupportsAuditAfter,
+    SupportsAuditCheck,
+    SupportsRetention,
+)
 from gnomon.errors import Conflict, InvalidInput
 from gnomon.testing._storage_asking import expect_same, outcome, rows_of, together
 from gnomon.testing._storage_records import at, audit, session
@@ -91,6 +97,30 @@ class StorageAudit(StorageSuite):
             expect_same("the rows, as they were told", sorted(told, key=_seq), rows)
             if isinstance(storage, SupportsAuditCheck):
                 expect("faults", (), await storage.verify_audit("s"))
+
+    async def test_a_row_is_appended_only_after_the_one_that_was_read(self) -> None:
+        """D10: whoever has not read the chain to its end gets a Conflict, and nothing is appended."""
+        async with self.open() as storage:
+            store = storage if isinstance(storage, SupportsAuditAfter) else skip(self, "SupportsAuditAfter")
+            first = await store.append_audit_log_after(audit("l1"), 0)
+            rows = [first, await store.append_audit_log_after(audit("l2"), first.seq)]
+            for seq in (0, 1, 3):
+                found = await outcome(store.append_audit_log_after(audit("late"), seq))
+                expect(f"a row after {seq} of 2: Conflict", True, isinstance(found, Conflict))
+            expect_chain(rows)
+            expect_same("the chain", rows[::-1], await rows_of(storage.list_audit_logs, "s"))
+
+    async def test_one_of_several_appends_a_row_after_the_same(self) -> None:
+        """D10: eight of them, at the same time."""
+        async with self.open() as storage:
+            store = storage if isinstance(storage, SupportsAuditAfter) else skip(self, "SupportsAuditAfter")
+            for seq in range(4):
+                writers = [store.append_audit_log_after(audit(f"{seq}.{n}"), seq) for n in range(8)]
+                found = await together(*map(outcome, writers))
+                stored = [row for row in found if isinstance(row, AuditLog)]
+                expect(f"writers of row {seq + 1}", 1, len(stored))
+                expect("the others: Conflict", 7, sum(isinstance(row, Conflict) for row in found))
+            expect_chain((await rows_of(storage.list_audit_logs, "s"))[::-1])
 
     # --- what was done to it
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from gnomon.contracts.storage import (
     Storage,
+    SupportsAuditAfter,
     SupportsAuditCheck,
     SupportsBlobs,
     SupportsRetention,
@@ -78,6 +79,11 @@ def _powers(storage: Storage, name: str) -> Calls:
         calls["prune"] = lambda: retention.prune("traces", at(-(10**8)))
         calls["delete_session"] = lambda: retention.delete_session(f"{name} gone")
         calls["delete_user"] = lambda: retention.delete_user(f"{name} gone")
+    if isinstance(storage, SupportsAuditAfter):
+        chained: SupportsAuditAfter = storage
+        calls["append_audit_log_after"] = lambda: chained.append_audit_log_after(
+            audit(name, f"{name} next"), 0
+        )
     if isinstance(storage, SupportsAuditCheck):
         checked: SupportsAuditCheck = storage
         calls["verify_audit"] = lambda: checked.verify_audit(name)

@@ -421,13 +421,15 @@ class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started", gc=Fa
 
 
 class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished", omit_defaults=True):
-    """A sub-agent has ended; what it used counts here too."""
+    """A sub-agent has ended, with this output; what it used counts here too."""
 
     turn_id: str
     subagent_id: str
     status: Literal["finished", "failed", "cancelled", "budget"]
     usage: Usage = Usage()
     cost: float | None = None
+    output: str = ""
+    error: Error | None = None
 
 
 class BudgetWarning(msgspec.Struct, frozen=True, tag="budget_warning", gc=False):

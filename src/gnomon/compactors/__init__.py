@@ -1,0 +1,1 @@
+"""Compactors: a shorter view of a conversation that has grown too long."""

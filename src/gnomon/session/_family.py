@@ -1,0 +1,184 @@
+"""Sessions that work for another: who is above them, what they may use, and how their end is told.
+
+Nothing of this is held open. Whose work a session does stands in its row; that it has ended, or needs
+leave, is written to the ledger above by whoever sees it come to rest, and again by whoever comes after
+one that was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from gnomon.engine.budget import Budget
+from gnomon.engine.fold import Fold
+from gnomon.engine.ledger import Ledger
+from gnomon.engine.subagents import CHILD, Task
+from gnomon.session._sending import Sending
+from gnomon.types.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CancelRequested,
+    LedgerEntry,
+    MessageReceived,
+    SubagentFinished,
+    SubagentStarted,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+)
+from gnomon.types.messages import Message
+
+if TYPE_CHECKING:
+    from gnomon.session.runtime import Runtime
+
+__all__ = ["Household", "Kin", "is_wanted", "kin_of", "report", "tell_root"]
+
+log = logging.getLogger("gnomon.session")
+
+_KEY = "subagent"
+_TRIES = 100
+
+
+class Kin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """For whom a session works: the call of the turn above it, and the way down from the root."""
+
+    parent: str
+    turn: str
+    call: str
+    root: str
+    path: tuple[str, ...]
+    """From the root's own sub-agent down to this one."""
+    budget: Budget | None = None
+
+    @property
+    def depth(self) -> int:
+        return len(self.path)
+
+
+async def kin_of(ledger: Ledger) -> Kin | None:
+    """Whose work the session does; `None` of one that a person began."""
+    if not ledger.session_id.startswith(CHILD):
+        return None
+    row = ledger.known_row or await ledger.row()
+    try:
+        return msgspec.convert(row.metadata.get(_KEY), Kin) if row is not None else None
+    except msgspec.ValidationError:
+        return None
+
+
+class Household:
+    """The sub-agents of one session."""
+
+    def __init__(self, runtime: Runtime, session_id: str, kin: Kin | None) -> None:
+        self._runtime = runtime
+        self._id = session_id
+        self._kin = kin
+
+    @property
+    def depth(self) -> int:
+        return self._kin.depth if self._kin is not None else 0
+
+    async def start(self, started: SubagentStarted, task: Task, budget: Budget) -> None:
+        """Its session is sent the task. A second time that changes nothing, and has it looked at."""
+        above = self._kin
+        kin = Kin(
+            parent=self._id,
+            turn=started.turn_id,
+            call=started.call_id,
+            root=above.root if above is not None else self._id,
+            path=(*(above.path if above is not None else ()), started.session_id),
+            budget=budget,
+        )
+        member = await self._runtime.member(task.agent)
+        ledger = await member.ledger(started.session_id)
+        sending = Sending(member, started.session_id, {_KEY: msgspec.to_builtins(kin)}, is_new=False)
+        received = MessageReceived(f"task_{started.session_id}", Message.user(task.text))
+        await sending.send(ledger, received, "queue")
+        member.look_at(started.session_id)  # also where it has ended, and nobody was told
+
+    async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
+        for session_id in session_ids:
+            ledger = await self._runtime.ledger(session_id)
+            if ledger.fold.open_turn is None and not ledger.fold.waiting:
+                continue
+            await ledger.receive(CancelRequested("now", reason))
+            await self._runtime.wake_any(ledger)
+
+
+async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
+    """Tell those above how the session stands, now that it rests."""
+    fold = ledger.fold
+    if fold.open_turn is None and not fold.waiting:
+        finished = _finished(fold, ledger.session_id, kin)
+        if finished is not None:
+            await _deliver(runtime, kin, finished)
+        return
+    for asked in fold.open_turn.open_requests if fold.open_turn is not None else ():
+        told = msgspec.structs.replace(asked, turn_id="", path=kin.path)
+        await tell_root(runtime, kin, told)
+
+
+async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | ApprovalDecided) -> None:
+    """What a sub-agent needs leave for, and what was decided, is known at the root too."""
+    root = await runtime.ledger(kin.root)
+    for _ in range(_TRIES):
+        turn = root.fold.open_turn
+        known = turn is None or (
+            told.approval_id in turn.told
+            if isinstance(told, ApprovalRequested)
+            else told.approval_id in turn.decisions
+        )
+        if known:
+            return
+        assert turn is not None
+        entry: LedgerEntry = told
+        if isinstance(told, ApprovalRequested):
+            entry = msgspec.structs.replace(told, turn_id=turn.id)
+        if await root.try_receive((entry,), root.fold.seq):
+            return
+        await root.refresh()
+
+
+async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> None:
+    """The end of the work, for the call that it was for; unless that has its result already."""
+    parent = await runtime.ledger(kin.parent)
+    for _ in range(_TRIES):
+        if not is_wanted(parent.fold, kin):
+            return
+        if await parent.try_receive((finished,), parent.fold.seq):
+            await runtime.wake_any(parent)
+            return
+        await parent.refresh()
+
+
+def is_wanted(above: Fold, kin: Kin) -> bool:
+    """Whether the call is still open that the work is for, and nobody has told of its end."""
+    turn = above.open_turn
+    if turn is None or turn.id != kin.turn or kin.call in turn.results:
+        return False
+    return kin.call in turn.subagents and turn.finished_of(kin.call) is None
+
+
+def _finished(fold: Fold, session_id: str, kin: Kin) -> SubagentFinished | None:
+    turn = fold.turn
+    if turn is None or turn.ended is None:
+        return None
+    said = (message.text for message in reversed(turn.messages) if message.role == "assistant")
+    error = turn.ended.error if isinstance(turn.ended, TurnFailed) else None
+    return SubagentFinished(
+        kin.turn, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error
+    )
+
+
+def _status(
+    ended: TurnFinished | TurnFailed | TurnCancelled,
+) -> Literal["finished", "failed", "cancelled", "budget"]:
+    if isinstance(ended, TurnFailed):
+        return "failed"
+    if isinstance(ended, TurnCancelled):
+        return "cancelled"
+    return "budget" if ended.stop in ("rounds", "tokens", "seconds", "cost") else "finished"
