@@ -17,6 +17,7 @@ import agents
 import counting
 import growing
 import install
+import limiting
 import msgspec
 import resuming
 import sharing
@@ -27,7 +28,7 @@ from measure import Row
 import storing
 import wire
 
-_PARTS = (startup, streaming, wire, counting, storing, sharing, growing, agents, resuming)
+_PARTS = (startup, streaming, wire, counting, limiting, storing, sharing, growing, agents, resuming)
 PARTS = {part.__name__: part for part in _PARTS}
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
 

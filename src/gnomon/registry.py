@@ -78,9 +78,11 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
     "hooks": {
+        "cache": "gnomon.hooks.cache:CacheHook",
         "cost": "gnomon.hooks.cost:CostTracker",
         "logging": "gnomon.hooks.logging:LoggingHook",
         "metrics": "gnomon.hooks.metrics:MetricsHook",
+        "rate_limit": "gnomon.hooks.rate_limit:RateLimitHook",
         "retry": "gnomon.hooks.retry:RetryHook",
     },
     "storage": {

@@ -217,7 +217,7 @@ def test_source_files_import_only_what_the_install_brings() -> None:
 
 
 def drivers(name: str) -> set[str]:
-    found = re.fullmatch(r"storage/_?(dynamo|mongo|postgres|redis)(_\w+)?\.py", name)
+    found = re.fullmatch(r"(?:hooks|storage)/_?(dynamo|mongo|postgres|redis)(_\w+)?\.py", name)
     if found is None:
         return set()
     return {DRIVERS[found[1]]} | COMPANIONS.get(found[1], set())

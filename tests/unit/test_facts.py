@@ -9,6 +9,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from genai_prices import data
 from genai_prices import types as peer
@@ -18,7 +19,7 @@ from gnomon.errors import ConfigError
 from gnomon.facts.prices import Price, Rates, Tiered, cost_of, rates_on
 from gnomon.facts.snapshot import snapshot
 from gnomon.types.messages import Message
-from gnomon.types.requests import Response, Spent
+from gnomon.types.requests import Response, Spent, spent
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 THEIRS = {"gemini": "google", "xai": "x-ai"}
@@ -94,6 +95,22 @@ def test_a_model_that_is_not_known_is_not_refused_and_costs_nobody_knows_what() 
 def test_what_was_not_counted_is_not_priced_as_nothing() -> None:
     assert cost(Usage(), "openai:gpt-5") is None
     assert cost(Usage(output_tokens=10), "openai:gpt-5") is None
+
+
+def test_what_has_used_nothing_costs_nothing_whatever_the_price() -> None:
+    nothing = Usage(input_tokens=0, output_tokens=0)
+    response = Response(message=Message.assistant("Noon."), stop_reason="end_turn", usage=nothing)
+    assert Catalogue().response_cost(response, "nobody:knows") == 0
+    for used in (
+        Usage(),
+        Usage(input_tokens=0),
+        Usage(input_tokens=0, output_tokens=1),
+        Usage(input_tokens=0, output_tokens=0, cache_read_tokens=1),
+    ):
+        other = msgspec.structs.replace(response, usage=used)
+        assert Catalogue().response_cost(other, "nobody:knows") is None
+    failed = msgspec.structs.replace(response, discarded=(spent(Usage(input_tokens=5, output_tokens=5)),))
+    assert Catalogue().response_cost(failed, "nobody:knows") is None
 
 
 def test_windows_limits_and_powers_are_known_for_the_models_people_use() -> None:
@@ -284,8 +301,6 @@ def test_what_failed_on_the_way_is_priced_where_it_was_spent() -> None:
         price for price in prices if isinstance(price, Decimal)
     )
     unknown = Spent(input_tokens=1, output_tokens=1, provider="nobody", model="x")
-    import msgspec
-
     assert (
         Catalogue().response_cost(msgspec.structs.replace(response, discarded=(unknown,)), "fallback:x", NOW)
         is None

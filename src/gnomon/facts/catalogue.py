@@ -122,11 +122,14 @@ class Catalogue:
 
         By the model that answered, else by the one that was asked for: some services answer
         under a name that is in no price list. What a user has set for either comes before that.
+        What has used nothing, such as an answer from a cache, costs nothing, also where no price is known.
         """
         spent = [(response.provider, response.model, response.usage)]
         spent += [(attempt.provider, attempt.model, attempt) for attempt in response.discarded]
         total = Decimal(0)
         for provider, model, usage in spent:
+            if _is_nothing(usage):
+                continue
             names = [f"{provider}:{model}", asked] if provider and model else [asked]
             if self._patterns or self._named:
                 names.sort(key=self._rank)
@@ -149,6 +152,11 @@ class Catalogue:
         if any(override.rates != Rates() for override in self._set_for(name)):
             return 0 if name in self._named or undated(name) in self._named else 1
         return 2
+
+
+def _is_nothing(usage: Usage) -> bool:
+    """Whether it was counted, and came to nothing."""
+    return usage.input_tokens == usage.output_tokens == usage.total_tokens == 0
 
 
 def _pattern(name: object) -> str:
