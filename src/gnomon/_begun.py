@@ -1,11 +1,36 @@
-"""Work that was begun by hand: nearly all is done at once, and then needs neither a task nor a timer."""
+"""Work that is begun by hand: nearly all is done at once, and then needs neither a task nor a timer."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any, TypeVar, cast
 
-__all__ = ["Begun"]
+__all__ = ["Begun", "Overdue", "within"]
+
+_T = TypeVar("_T")
+
+
+class Overdue(Exception):
+    """The work did not end in time."""
+
+
+async def within(work: Awaitable[_T], limit_s: float) -> _T:
+    """What the work gives; `Overdue` when it has not ended by then, and was cancelled."""
+    if asyncio.iscoroutine(work):
+        try:
+            waits_for = work.send(None)
+        except StopIteration as done:
+            return cast(_T, done.value)
+        work = cast("Awaitable[_T]", Begun(work, waits_for))
+    timer = asyncio.timeout(limit_s)
+    try:
+        async with timer:
+            return await work
+    except TimeoutError:
+        if timer.expired():
+            raise Overdue from None
+        raise  # the work's own
 
 
 class Begun:

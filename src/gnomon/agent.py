@@ -83,13 +83,22 @@ class Agent(Generic[Out]):
 
     `instructions` are a text or a function that gives one for each turn. `output` is the type of
     `Turn.output`: a pydantic model, dataclass, TypedDict, msgspec struct or plain type. `permissions` say
-    which calls run: all (`"bypass"`), those that only read (`"plan"`), or none (`"deny"`). `on_change` is
-    the rule for an open turn that began under another definition of the agent. An agent also takes up the
-    sessions of its name that nobody runs; with `adopt=False` it runs what is asked of it alone: the turns of
-    messages that are sent here, and what is open where it is told to go on. `deps` is handed to the tools,
-    as `ToolContext.deps`; no model sees it. `models` says what is known better here than in the facts that
-    come with a release, such as `{"openai:gpt-5": {"input_price": 1.0, "output_price": 8.0}}`; `counter`
-    estimates the tokens that a vendor does not report.
+    which calls run and which wait for leave, from `"bypass"` (all run) over `"auto"`, `"accept_edits"` and
+    `"ask"` to `"plan"` (what only reads) and `"deny"`; `rules` such as `"deny delete_file"` say it of single
+    tools and arguments. Leave is given with `session.approve()`, within `approval_timeout_s` where that is
+    given. `on_change` is the rule for an open turn that began under another definition of the agent.
+
+    `subagents` are agents that the model may hand tasks to; one of them is also a tool, by `as_tool()`.
+    `hooks` stand around each step, the first outermost; `guardrails` check what goes in and what comes out,
+    before it is shown. A `compactor` makes a conversation shorter that has grown over `context_tokens`, or
+    over what the model is known to take. `memory` is what it remembers of a user, `skills` are folders of
+    instructions that it can look up. `traces` keeps spans of its turns, `audit` who decided and what ran.
+
+    An agent also takes up the sessions of its name that nobody runs; with `adopt=False` it runs what is
+    asked of it alone: the turns of messages that are sent here, and what is open where it is told to go on.
+    `deps` is handed to the tools, as `ToolContext.deps`; no model sees it. `models` says what is known
+    better here than in the facts that come with a release, such as `{"openai:gpt-5": {"input_price": 1.0,
+    "output_price": 8.0}}`; `counter` estimates the tokens that a vendor does not report.
     """
 
     @overload

@@ -119,7 +119,11 @@ class Books:
 
     def _said(self, response: Response) -> int:
         """Without what a prompt has around its messages: what the message adds to an empty one."""
-        if not response.message.content:
+        return self.tokens_of(response.message)
+
+    def tokens_of(self, message: Message) -> int:
+        """An estimate of what a message of the model's adds."""
+        if not message.content:
             return 0
         nothing = self._counter.count_messages((Message("assistant"),))
-        return max(self._counter.count_messages((response.message,)) - nothing, 1)
+        return max(self._counter.count_messages((message,)) - nothing, 1)

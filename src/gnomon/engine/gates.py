@@ -2,8 +2,8 @@
 
 A guardrail that needs `n` characters to see what it looks for is shown pieces that
 overlap, and text is let go of when everything that could begin in it was seen. A piece
-is cut anywhere, so what is found in one may be half a word: an alarm is looked into
-before it counts, at a place where nothing that is looked for crosses the cut.
+is cut anywhere, so what is found in one may be half a word: an alarm is looked into before
+it counts, with all of the text, once enough of it has come in which nothing is found.
 """
 
 from __future__ import annotations
@@ -168,35 +168,34 @@ class _WindowGate:
             if (await self._guard.check(piece)).passed:
                 return self._let_go(len(self._text) - self._size + 1)
             self._alarm = len(self._text)
-        cut = len(self._text) - self._size + 1
-        if cut < self._alarm or not (await self._guard.check(self._from(cut))).passed:
-            return ""  # it may go on across the cut
-        return await self._look_into(cut)
+        tail = len(self._text) - self._size + 1
+        if tail < self._alarm or not (await self._guard.check(self._from(tail))).passed:
+            return ""  # what was found may go on
+        return await self._look_into(tail)
 
     async def finish(self) -> str:
         if self._released == len(self._text):
             return ""
         if self._alarm is None and (await self._guard.check(self._from(self._released))).passed:
             return self._let_go(len(self._text))
-        return await self._look_into(len(self._text))
+        return await self._look_into(None)
 
     def _from(self, place: int) -> str:
         """All that could reach to that place or beyond it, from the start of a word."""
         start = max(place - self._size, 0)
         return self._text[max(self._text.rfind(" ", max(start - self._size, 0), start), 0) :]
 
-    async def _look_into(self, cut: int) -> str:
-        """What the guardrail has against the text up to a place that nothing it looks for crosses."""
-        before, after = self._text[:cut], self._text[cut:]
-        passed = await _passed(self._guard, before, self._trips)
+    async def _look_into(self, tail: int | None) -> str:
+        """What the guardrail has against the text, now that nothing is found in the tail of it."""
+        passed = await _passed(self._guard, self._text, self._trips)
         if not passed.startswith(self._text[: self._released]):
             raise GuardrailTripped(
                 f"guardrail {self._guard.name!r} would change what was shown already",
                 hint="its view is too small for what it looks for",
             )
         self._alarm = None
-        self._text = passed + after
-        return self._let_go(len(passed) if not after else len(passed) - self._size + 1)
+        self._text = passed
+        return self._let_go(len(passed) if tail is None else len(passed) - self._size + 1)
 
     def _let_go(self, end: int) -> str:
         start, end = self._released, max(end, self._released)

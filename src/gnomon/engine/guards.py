@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import msgspec
 
+from gnomon._begun import Overdue, within
 from gnomon.contracts.guardrail import Guardrail, Position, SupportsView, View, Whole
 from gnomon.errors import GuardrailTripped, scrub
 from gnomon.types.events import Guarded
@@ -34,13 +34,11 @@ class Guard:
 
     async def check(self, text: str) -> GuardrailResult:
         """What it says of the text; one that fails, hangs or talks nonsense says no."""
-        timer = asyncio.timeout(LIMIT_S)
         try:
-            async with timer:
-                result = cast(object, await self._guardrail.check(text))
+            result = cast(object, await within(self._guardrail.check(text), LIMIT_S))
+        except Overdue:
+            return _broken(f"it did not answer within {LIMIT_S:g} seconds")
         except Exception as error:
-            if timer.expired():
-                return _broken(f"it did not answer within {LIMIT_S:g} seconds")
             log.exception("guardrail %r failed", self.name)
             return _broken(scrub(f"it failed: {type(error).__name__}: {error}"))
         if not isinstance(result, GuardrailResult):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -44,6 +44,8 @@ class HeldAnswer:
         self._guards = guards
         self._shown: PullStream[RunEvent] | None = None
         self._fold = StreamFold()
+        self.said = StreamFold()
+        """All that the model has said, be it shown or not."""
         self._trips: list[tuple[str, Tripped]] = []
         """Against the arguments of calls, by the call."""
         self._begin()
@@ -85,6 +87,7 @@ class HeldAnswer:
 
     async def _released(self, events: PullStream[RunEvent]) -> AsyncGenerator[RunEvent, None]:
         async for event in events:
+            self.said.add(event)
             async with aclosing(self._through(event)) as shown:
                 async for each in shown:
                     self._fold.add(each)
@@ -161,19 +164,40 @@ class HeldAnswer:
                 return (started, ToolCallDelta(index, call.id, passed.arguments), ToolCallEnd(index, passed))
 
     async def _passed(self, call: ToolCall) -> ToolCall:
-        plain = _plain(call.arguments)
-        text, trips = await checked(self._guards.arguments, plain)
+        try:
+            given: object = msgspec.json.decode(call.arguments)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            text = await self._checked(call, call.arguments)  # it is cut off, and never run
+            return call if text == call.arguments else msgspec.structs.replace(call, arguments=text)
+        # Each text as a person reads it, since escapes could hide something; then all of them together.
+        passed = await self._checked_texts(call, given)
+        plain = msgspec.json.encode(passed).decode()
+        text = await self._checked(call, plain)
+        if text != plain and not _is_json(text):
+            named = self._trips[-1][1].guardrail
+            raise GuardrailTripped(f"guardrail {named!r} gave arguments for {call.name!r} that are no JSON")
+        is_same = text == plain and passed == given
+        return call if is_same else msgspec.structs.replace(call, arguments=text)
+
+    async def _checked(self, call: ToolCall, text: str) -> str:
+        passed, trips = await checked(self._guards.arguments, text)
         self._trips += [(call.id, trip) for trip in trips]
         for trip in trips:
             if trip.replacement is None:
                 raise trip.error(f"a call of {call.name!r}")
-        if text == plain:
-            return call
-        if not call.truncated and not _is_json(text):
-            raise GuardrailTripped(
-                f"guardrail {trips[-1].guardrail!r} gave arguments for {call.name!r} that are no JSON"
-            )
-        return msgspec.structs.replace(call, arguments=text)
+        return passed
+
+    async def _checked_texts(self, call: ToolCall, value: object) -> object:
+        match value:
+            case str() if value:
+                return await self._checked(call, value)
+            case list():
+                return [await self._checked_texts(call, each) for each in cast("list[object]", value)]
+            case dict():
+                plain = cast("dict[str, object]", value)
+                return {key: await self._checked_texts(call, each) for key, each in plain.items()}
+            case _:
+                return value
 
 
 def _with_text(part: Text | Thinking, text: str) -> Part:
@@ -183,14 +207,6 @@ def _with_text(part: Text | Thinking, text: str) -> Part:
     if isinstance(part, Text):
         return Text(text, part.meta)
     return msgspec.structs.replace(part, text=text, signature=None)
-
-
-def _plain(arguments: str) -> str:
-    """As a person reads them: nothing hides behind an escape."""
-    try:
-        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return arguments
 
 
 def _is_json(text: str) -> bool:

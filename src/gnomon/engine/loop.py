@@ -28,7 +28,7 @@ from gnomon.engine.journal import TRIES, Journal, crowded
 from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.prelude import Prelude
-from gnomon.engine.speaking import completed, partial
+from gnomon.engine.speaking import completed, partial, stopped
 from gnomon.engine.subagents import Family
 from gnomon.engine.turn import TurnState
 from gnomon.errors import (
@@ -533,9 +533,8 @@ class Loop:
             self._again = "the conversation was too long for the model"
             self._count_spent(error)
             return True
-        if isinstance(error, GuardrailTripped):
-            self._know_guarded()
-            self._keep_partial(request, attempt)
+        if isinstance(error, GuardrailTripped) and self._held is not None and request is not None:
+            self._heard(request, stopped(attempt.events, self._held.said, request, self._books))
         self._fail(error)  # and it is raised from there, where there is somebody to raise it to
         return True
 

@@ -16,7 +16,7 @@ from gnomon.types.events import MessageCompleted, ModelStarted
 from gnomon.types.messages import Message
 from gnomon.types.requests import Request, Response, Usage
 
-__all__ = ["completed", "partial"]
+__all__ = ["completed", "partial", "stopped"]
 
 
 def completed(
@@ -49,6 +49,25 @@ def partial(events: Sequence[LiveEvent], request: Request, books: Books) -> Resp
         model=request.model,
         usage=_so_far(fold.usage, text),
         discarded=tuple(fold.discarded),
+    )
+
+
+def stopped(shown: Sequence[LiveEvent], said: StreamFold, request: Request, books: Books) -> Response:
+    """An answer that a guardrail stopped: what was shown of it, and what all of it was paid for with."""
+    fold = StreamFold()
+    with suppress(GnomonError):
+        for event in shown:
+            fold.add(event)
+    text, whole = fold.message.text, said.message
+    used = said.usage or Usage()
+    return Response(
+        message=Message.assistant(text) if text else Message("assistant"),
+        stop_reason="content_filter",
+        raw_stop_reason="guardrail",
+        provider=books.provider,
+        model=request.model,
+        usage=msgspec.structs.replace(used, output_tokens=books.tokens_of(whole), estimated=True),
+        discarded=tuple(said.discarded),
     )
 
 

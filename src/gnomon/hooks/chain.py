@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import cast, get_args
 
-from gnomon._begun import Begun
+from gnomon._begun import Overdue, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
@@ -73,17 +72,8 @@ class Chain:
 
     async def _look(self, hook: Hook, when: str, event: HookEvent) -> None:
         try:
-            work: object = hook.before(event) if when == "before" else hook.after(event)
-            if asyncio.iscoroutine(work):
-                # Nearly all are done at once, and then need neither a task nor a timer.
-                try:
-                    waits_for = work.send(None)
-                except StopIteration:
-                    return
-                work = Begun(work, waits_for)
-            async with asyncio.timeout(self._patience_s):
-                await cast("Awaitable[object]", work)
-        except TimeoutError:
+            await within(hook.before(event) if when == "before" else hook.after(event), self._patience_s)
+        except Overdue:
             log.warning(
                 "hook %r was given up: %s took over %gs", *_place(hook, when, event), self._patience_s
             )
