@@ -1,0 +1,191 @@
+"""Thousands of terms, looked for in one pass.
+
+A text is cut into words, and a set says at once whether any of them is in a term. Only a text
+that has one is read again, word by word, for where the whole term stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple
+
+from gnomon.guardrails._folding import GAP, HIDDEN, RUN, SPACED, WORD, Folded, closed_up, seen
+
+__all__ = ["Place", "Shape", "Terms"]
+
+
+class Place(NamedTuple):
+    """Where a term stands, and which one."""
+
+    start: int
+    end: int
+    number: int
+
+
+class Shape(NamedTuple):
+    """A term in the form in which it is compared: its words, and the signs before, between and after them."""
+
+    words: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    @classmethod
+    def of(cls, term: str) -> Shape:
+        text = Folded(term).text.strip()
+        before, *between = WORD.split(text)
+        after = between.pop() if between else ""
+        return cls(tuple(WORD.findall(text)), (before, *map(closed_up, between), after))
+
+    @property
+    def body(self) -> str:
+        return "".join(map(add, self.words, (*self.gaps[1:-1], "")))
+
+    @property
+    def size(self) -> int:
+        """The most characters that a text can use for it."""
+        seen = "".join([self.gaps[0], self.body, self.gaps[-1]])
+        return (len(seen) + GAP * sum(map(str.isspace, seen))) * (1 + HIDDEN)
+
+
+class Terms:
+    """What is looked for, made ready."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        self._counts: dict[str, list[int]] = {}
+        self._entries: dict[str, list[tuple[Shape, int]]] = {}
+        words, pairs, singles, signs = set[str](), set[str](), set[str](), dict[str, int]()
+        for number, shape in enumerate(shapes, 1):
+            if not shape.words:
+                signs.setdefault(shape.gaps[0], number)
+                continue
+            self._add(shape, number)
+            spaced = [word for word in shape.words if SPACED.match(word)]
+            if spaced:
+                words.add(max(spaced, key=len))
+            elif pair := _pair(shape):
+                pairs.add(pair)
+            else:
+                singles.add(shape.words[0])
+        self._words, self._pairs, self._singles = frozenset(words), frozenset(pairs), frozenset(singles)
+        self._signs = _Signs(signs) if signs else None
+        between = (gap for shape in shapes for gap in shape.gaps[1:-1])
+        self._apart = GAP + max(map(len, between), default=0)
+
+    def _add(self, shape: Shape, number: int) -> None:
+        counts = self._counts.setdefault(shape.words[0], [])
+        if len(shape.words) not in counts:
+            counts.append(len(shape.words))
+            counts.sort(reverse=True)  # the longest term is found first
+        self._entries.setdefault(shape.body, []).append((shape, number))
+
+    # --- whether one may be there
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether the text is to be read again: nearly always not. All of it is done in C."""
+        if text.isascii():
+            plain = text.translate(_ASCII)
+            if len(plain) == len(text):  # no control characters in it
+                return not self._words.isdisjoint(plain.split()) or self._has_sign(text)
+        text = " ".join(set(text.split()))  # no term needs more than a piece of one of these to be suspected
+        folded = seen(text)
+        return (
+            folded is None
+            or not self._words.isdisjoint(SPACED.findall(folded))
+            or self._has_run(folded)
+            or self._has_sign(folded)
+        )
+
+    def _has_run(self, folded: str) -> bool:
+        if not (self._pairs or self._singles):
+            return False
+        run = "\n".join(RUN.findall(folded))
+        return not self._singles.isdisjoint(run) or not self._pairs.isdisjoint(map(add, run, run[1:]))
+
+    def _has_sign(self, folded: str) -> bool:
+        return self._signs is not None and self._signs.may_be_in(folded)
+
+    # --- where they are
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Every term in the text, in order; none within another."""
+        folded = Folded(text)
+        words = [found.span() for found in WORD.finditer(folded.text)]
+        found = [*self._phrases(folded, words), *(self._signs.places(folded) if self._signs else ())]
+        end = 0
+        for place in sorted(found, key=lambda place: (place.start, -place.end)):
+            if place.start >= end:
+                end = place.end
+                yield place
+
+    def _phrases(self, folded: Folded, words: Sequence[tuple[int, int]]) -> Iterator[Place]:
+        text = folded.text
+        for at, (start, end) in enumerate(words):
+            for count in self._counts.get(text[start:end], ()):
+                body = _body(text, words[at : at + count], count, self._apart)
+                for shape, number in self._entries.get(body or "", ()):
+                    last = words[at + count - 1][1]
+                    if edges := _edges(text, start, last, shape):
+                        yield Place(*folded.span(*edges), number)
+                        break
+
+
+class _Signs:
+    """Terms without a word in them: `$$$`, a smiley."""
+
+    def __init__(self, signs: dict[str, int]) -> None:
+        self._numbers = {_one_space(sign): number for sign, number in signs.items()}
+        longest = sorted(self._numbers, key=len, reverse=True)
+        self._whole = re.compile("|".join(map(_any_spaces, longest)))
+        parts = {max(sign.split(), key=len) for sign in signs}
+        self._part = re.compile("|".join(map(re.escape, parts)))
+
+    def may_be_in(self, folded: str) -> bool:
+        return self._part.search(folded) is not None
+
+    def places(self, folded: Folded) -> Iterator[Place]:
+        for found in self._whole.finditer(folded.text):
+            number = self._numbers[_one_space(found[0])]
+            yield Place(*folded.span(*found.span()), number)
+
+
+_ASCII = {
+    **{code: " " for code in range(128) if not chr(code).isalnum()},
+    **{code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)},
+    **dict.fromkeys([*range(9), *range(14, 28), 127]),
+}
+
+
+def _one_space(sign: str) -> str:
+    return " ".join(sign.split())
+
+
+def _any_spaces(sign: str) -> str:
+    return f"\\s{{1,{GAP}}}".join(map(re.escape, sign.split(" ")))
+
+
+def _pair(shape: Shape) -> str | None:
+    """Two characters that stand side by side, of a term in a script without spaces."""
+    neighbours = zip(shape.words, shape.words[1:], shape.gaps[1:], strict=False)
+    return next((first + second for first, second, between in neighbours if not between), None)
+
+
+def _body(text: str, words: Sequence[tuple[int, int]], count: int, apart: int) -> str | None:
+    """So many words and what stands between them, or `None` where they are too few or too far apart."""
+    if len(words) < count:
+        return None
+    pieces = [text[words[0][0] : words[0][1]]]
+    for (_, before), (start, end) in pairwise(words):
+        between = closed_up(text[before:start]) if start - before <= apart else None
+        if between is None or start - before > GAP + len(between):
+            return None
+        pieces += [between, text[start:end]]
+    return "".join(pieces)
+
+
+def _edges(text: str, start: int, end: int, shape: Shape) -> tuple[int, int] | None:
+    """From where to where it goes with the signs around it; `None` when they are not there."""
+    before, after = shape.gaps[0], shape.gaps[-1]
+    has_both = text.endswith(before, 0, start) and text.startswith(after, end)
+    return (start - len(before), end + len(after)) if has_both else None
