@@ -49,12 +49,16 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uaa60-\uaadf\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Scripts that put no spaces between words: each of their characters is a word of its own."""
-_SIGNS = "".join(chr(code) for code in range(0x0590, 0x1000) if category(chr(code)).startswith("M"))
-"""Vowel signs and the like, from Hebrew to Tibetan: they are part of a word."""
+_SIGNS = "".join(
+    chr(code)
+    for code in (*range(0x0590, 0x10A0), *range(0x1780, 0x1800), 0x3099, 0x309A)
+    if category(chr(code)).startswith("M")
+)
+"""Vowel signs and the like, from Hebrew to Khmer, and the sounds of kana: part of the letter before them."""
 
 SPACED = re.compile(f"(?:[^\\W_{_UNSPACED}]++[{_SIGNS}]*+)++")
 RUN = re.compile(f"[{_UNSPACED}]+")
-WORD = re.compile(f"[{_UNSPACED}]|{SPACED.pattern}")
+WORD = re.compile(f"[{_UNSPACED}][{_SIGNS}]*+|{SPACED.pattern}")
 _BETWEEN = re.compile(f"[\\s_\\-{_UNSEEN}]+")
 
 # Letters of other alphabets that look like Latin ones, whether they are large or small.

@@ -66,8 +66,8 @@ def _made(what: str, pattern: str, *marks: str, tail: re.Pattern[str] = _TOKEN) 
 _GITLAB = ("agent", "cbt", "dt", "ffct", "ft", "imt", "oas", "pat", "ptt", "rt", "soat")
 
 _MADE = (
-    _made("an Anthropic key", r"sk-ant-[a-z]{3,9}[0-9]{2}-[\w-]{32}", "sk-ant-"),
-    _made("an OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{32}", "sk-proj-", "sk-svcacct-", "sk-admin-"),
+    _made("an Anthropic key", r"sk-ant-[a-z]{3,9}[0-9]{2}-[\w-]{24}", "sk-ant-"),
+    _made("an OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{20}", "sk-proj-", "sk-svcacct-", "sk-admin-"),
     _made("an OpenRouter key", r"sk-or-v1-[0-9a-f]{32}", "sk-or-"),
     _made("an API key", r"sk-(?=[A-Za-z]{0,31}[0-9])[A-Za-z0-9]{20}", "sk-"),
     _made("a Stripe key", r"[rs]k_(?:test|live|prod)_[A-Za-z0-9]{10}", "sk_", "rk_"),
@@ -155,7 +155,7 @@ def _is_key(found: re.Match[str]) -> bool:
     before = found.string[max(found.start() - 16, 0) : found.start()]
     if _NOT_ONE.match(value) or _HARMLESS_NAME.search(before):
         return False
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and _entropy(value) >= 3.0
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and _entropy(value) >= 2.75
 
 
 def _is_filled_in(found: re.Match[str]) -> bool:
@@ -177,14 +177,14 @@ _NAMED = (
     _named(
         "a key or token",
         "(?:api[-_ ]?|access[-_]?|account[-_]?|private[-_]?|secret[-_]?|[?&])key|token|secret|authorization",
-        16,
+        12,
         _is_key,
         *("api", "access", "account", "private", "secret", "token", "authorization", "?key", "&key"),
     ),
     Form(
         "a bearer token",
         ("bearer ", "basic "),
-        re.compile(r"(?i:bearer|basic) {1,4}([\w.~+/=-]{16,64}+)"),
+        re.compile(r"(?i:bearer|basic) {1,4}([\w.~+/=-]{12,64}+)"),
         _DOTTED,
         _is_key,
         is_named=True,

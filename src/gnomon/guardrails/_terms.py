@@ -167,8 +167,8 @@ def _any_spaces(sign: str) -> str:
 
 def _pair(shape: Shape) -> str | None:
     """Two characters that stand side by side, of a term in a script without spaces."""
-    neighbours = zip(shape.words, shape.words[1:], shape.gaps[1:], strict=False)
-    return next((first + second for first, second, between in neighbours if not between), None)
+    joined = "".join(map(add, shape.words, (*(gap and "\n" for gap in shape.gaps[1:-1]), "")))
+    return next((first + second for first, second in pairwise(joined) if "\n" not in (first, second)), None)
 
 
 def _body(text: str, words: Sequence[tuple[int, int]], count: int, apart: int) -> str | None:
