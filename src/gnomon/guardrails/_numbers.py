@@ -126,7 +126,7 @@ _PHONE_WORD = re.compile(
 def phone(text: str, at: int) -> int | None:
     """A telephone number: with its country, in the American way, or after a word that says what it is."""
     abroad = _ABROAD.match(text, at)
-    if abroad and not abroad[0].isdigit() and _is_abroad(_digits(abroad[0])):
+    if abroad and _is_abroad(abroad[0]) and not _is_added(text, at):
         return abroad.end()
     found = _AMERICAN.match(text, at)
     if found and not _continues(text, at):
@@ -135,15 +135,24 @@ def phone(text: str, at: int) -> int | None:
     return found.end() if found and not _DATE.match(found[0]) else None
 
 
-def _is_abroad(digits: str) -> bool:
-    digits = digits.removeprefix("00")
-    return len(digits) == 11 if digits.startswith("1") else len(digits) <= 15
+def _is_abroad(number: str) -> bool:
+    digits = _digits(number).removeprefix("00")
+    is_long_enough = len(digits) == 11 if digits.startswith("1") else len(digits) <= 15
+    return is_long_enough and not number.isdigit()
+
+
+def _is_added(text: str, at: int) -> bool:
+    """Whether it is a piece of something longer: `1+23456789`, or four digits of an account."""
+    before = text[max(at - 2, 0) : at]
+    return before[-1:].isalnum() or (text[at] == "0" and before[:1].isdigit())
 
 
 # --- machines ---------------------------------------------------------------------
 
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w-])(?!\.[0-9])")
-_IPV6 = re.compile(r"[0-9A-Fa-f:]{2,39}+(?:(?<=:)[0-9]{1,3}(?:\.[0-9]{1,3}){3})?+(?![\w:])")
+_IPV6 = re.compile(
+    r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4})(?![\w:])(?!\.[0-9])"
+)
 
 
 def ip(text: str, at: int) -> int | None:
