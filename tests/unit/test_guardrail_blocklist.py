@@ -147,6 +147,11 @@ def test_the_longest_term_is_taken_and_then_the_next_one() -> None:
     assert checked(terms, "new york city").reason == "term 3 of 4 was found"
 
 
+def test_terms_that_share_a_sign_are_not_both_taken() -> None:
+    assert starred(["b@", "@a"], "b@a b @a") == "***a b ***"
+    assert starred(["b@", "@a", "@"], "b@a @") == "***a ***"
+
+
 @pytest.mark.parametrize(
     ("term", "text", "expected"),
     [

@@ -111,24 +111,33 @@ class Terms:
     def places(self, text: str) -> Iterator[Place]:
         """Every term in the text, in order; none within another."""
         folded = Folded(text)
-        words = [found.span() for found in WORD.finditer(folded.text)]
-        found = [*self._phrases(folded, words), *(self._signs.places(folded) if self._signs else ())]
+        found = self._phrases(folded)
         end = 0
-        for place in sorted(found, key=lambda place: (place.start, -place.end)):
+        for place in sorted([*found, *self._signs.places(folded)]) if self._signs else found:
             if place.start >= end:
                 end = place.end
                 yield place
 
-    def _phrases(self, folded: Folded, words: Sequence[tuple[int, int]]) -> Iterator[Place]:
-        text = folded.text
-        for at, (start, end) in enumerate(words):
-            for count in self._counts.get(text[start:end], ()):
-                body = _body(text, words[at : at + count], count, self._apart)
-                for shape, number in self._entries.get(body or "", ()):
-                    last = words[at + count - 1][1]
-                    if edges := _edges(text, start, last, shape):
-                        yield Place(*folded.span(*edges), number)
-                        break
+    def _phrases(self, folded: Folded) -> Iterator[Place]:
+        words = [found.span() for found in WORD.finditer(folded.text)]
+        at = 0
+        while at < len(words):
+            start, end = words[at]
+            counts = self._counts.get(folded.text[start:end], ())
+            found = next(filter(None, (self._phrase(folded, words[at : at + n], n) for n in counts)), None)
+            if found is not None:
+                yield found[0]
+            at += found[1] if found is not None else 1
+
+    def _phrase(
+        self, folded: Folded, words: Sequence[tuple[int, int]], count: int
+    ) -> tuple[Place, int] | None:
+        """The term that these words are, and how many they are."""
+        body = _body(folded.text, words, self._apart) if len(words) == count else ""
+        for shape, number in self._entries.get(body, ()):
+            if edges := _edges(folded.text, words[0][0], words[-1][1], shape):
+                return Place(*folded.span(*edges), number), count
+        return None
 
 
 class _Signs:
@@ -171,15 +180,13 @@ def _pair(shape: Shape) -> str | None:
     return next((first + second for first, second in pairwise(joined) if "\n" not in (first, second)), None)
 
 
-def _body(text: str, words: Sequence[tuple[int, int]], count: int, apart: int) -> str | None:
-    """So many words and what stands between them, or `None` where they are too few or too far apart."""
-    if len(words) < count:
-        return None
-    pieces = [text[words[0][0] : words[0][1]]]
+def _body(text: str, words: Sequence[tuple[int, int]], apart: int) -> str:
+    """The words and what stands between them; nothing, where they are too far apart."""
+    pieces = [text[slice(*words[0])]]
     for (_, before), (start, end) in pairwise(words):
-        between = closed_up(text[before:start]) if start - before <= apart else None
-        if between is None or start - before > GAP + len(between):
-            return None
+        between = closed_up(text[before:start]) if start - before <= apart else ""
+        if start - before > GAP + len(between):
+            return ""
         pieces += [between, text[start:end]]
     return "".join(pieces)
 

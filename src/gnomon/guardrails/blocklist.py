@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from gnomon.contracts.guardrail import Position, Window
 from gnomon.errors import ConfigError
@@ -16,6 +17,7 @@ __all__ = ["BlocklistGuardrail"]
 
 _TITLE = "guardrail 'blocklist'"
 _MARK = "***"
+_VEIL = Found(0, 0, "a run of unseen characters", "")
 
 
 class BlocklistGuardrail:
@@ -63,23 +65,22 @@ class BlocklistGuardrail:
         found = self._found(content)
         if not found or self._on_match == "stop":
             return stopped(found)
-        return mended(found, self._starred(content), self._found)
+        text, places = content, found
+        if _VEIL in found:
+            text = unveiled(content)
+            places = self._places(text)
+        return mended(found, replaced(text, places), self._found)
 
     def _found(self, text: str) -> list[Found]:
         if not self._terms.may_be_in(text):
             return []
-        hidden = [Found(0, 0, "a run of unseen characters", "")] if is_veiled(text) else []
+        hidden = [_VEIL] if is_veiled(text) else []
         return hidden + self._places(text)
 
     def _places(self, text: str) -> list[Found]:
-        return [
-            Found(start, end, f"term {number} of {self._total}", _MARK)
-            for start, end, number in self._terms.places(text)
-        ]
-
-    def _starred(self, text: str) -> str:
-        seen = unveiled(text)
-        return replaced(seen, self._places(seen))
+        """All of them; to stop, one is enough."""
+        places = islice(self._terms.places(text), 1 if self._on_match == "stop" else None)
+        return [Found(start, end, f"term {number} of {self._total}", _MARK) for start, end, number in places]
 
 
 def _shapes(terms: Sequence[str]) -> list[Shape]:
