@@ -16,6 +16,7 @@ from pathlib import Path
 import agents
 import counting
 import growing
+import guarding
 import install
 import msgspec
 import resuming
@@ -27,7 +28,7 @@ from measure import Row
 import storing
 import wire
 
-_PARTS = (startup, streaming, wire, counting, storing, sharing, growing, agents, resuming)
+_PARTS = (startup, streaming, wire, counting, guarding, storing, sharing, growing, agents, resuming)
 PARTS = {part.__name__: part for part in _PARTS}
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
 

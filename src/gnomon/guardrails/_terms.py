@@ -7,7 +7,7 @@ that has one is read again, word by word, for where the whole term stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from operator import add
 from typing import NamedTuple
@@ -69,6 +69,7 @@ class Terms:
             else:
                 singles.add(shape.words[0])
         self._words, self._pairs, self._singles = frozenset(words), frozenset(pairs), frozenset(singles)
+        self._near = _either(pairs)
         self._signs = _Signs(signs) if signs else None
         between = (gap for shape in shapes for gap in shape.gaps[1:-1])
         self._apart = GAP + max(map(len, between), default=0)
@@ -85,10 +86,19 @@ class Terms:
     def may_be_in(self, text: str) -> bool:
         """Whether the text is to be read again: nearly always not. All of it is done in C."""
         if text.isascii():
-            plain = text.translate(_ASCII)
-            if len(plain) == len(text):  # no control characters in it
-                return not self._words.isdisjoint(plain.split()) or self._has_sign(text)
-        text = " ".join(set(text.split()))  # no term needs more than a piece of one of these to be suspected
+            return self._may_be_in_plain(text)
+        # No term needs more than what stands between two spaces to be suspected, and words come again.
+        pieces = set(text.split())
+        plain = set(filter(str.isascii, pieces))
+        return self._may_be_in_plain(" ".join(plain)) or self._may_be_in_any(" ".join(pieces - plain))
+
+    def _may_be_in_plain(self, text: str) -> bool:
+        plain = text.translate(_ASCII)
+        if len(plain) != len(text):  # there are control characters in it
+            return self._may_be_in_any(text)
+        return not self._words.isdisjoint(plain.split()) or self._has_sign(text)
+
+    def _may_be_in_any(self, text: str) -> bool:
         folded = seen(text)
         return (
             folded is None
@@ -101,7 +111,9 @@ class Terms:
         if not (self._pairs or self._singles):
             return False
         run = "\n".join(RUN.findall(folded))
-        return not self._singles.isdisjoint(run) or not self._pairs.isdisjoint(map(add, run, run[1:]))
+        if not self._singles.isdisjoint(run):
+            return True
+        return self._near.search(run) is not None and not self._pairs.isdisjoint(map(add, run, run[1:]))
 
     def _has_sign(self, folded: str) -> bool:
         return self._signs is not None and self._signs.may_be_in(folded)
@@ -178,6 +190,12 @@ def _pair(shape: Shape) -> str | None:
     """Two characters that stand side by side, of a term in a script without spaces."""
     joined = "".join(map(add, shape.words, (*(gap and "\n" for gap in shape.gaps[1:-1]), "")))
     return next((first + second for first, second in pairwise(joined) if "\n" not in (first, second)), None)
+
+
+def _either(pairs: Collection[str]) -> re.Pattern[str]:
+    """Any first character of a pair before any second one: cheaper to look for than the pairs."""
+    first, second = ("".join(map(re.escape, {pair[at] for pair in pairs})) for at in (0, 1))
+    return re.compile(f"[{first}](?=[{second}])" if pairs else "(?!)")
 
 
 def _body(text: str, words: Sequence[tuple[int, int]], apart: int) -> str:
