@@ -116,6 +116,7 @@ class _Secrets(GuardrailContract):
     failing = {
         **{f"It is {secret} for now": secret[8:24] for secret in MADE.values()},
         **NAMED,
+        f"eyJ{LETTERS[:300]}.{LETTERS[:20]}.": LETTERS[200:216],
         f"password={LETTERS[:60]}{'long' * 2_000}": "longlong",
     }
 

@@ -139,6 +139,9 @@ def test_words_that_are_not_together_are_not_the_term(text: str) -> None:
 def test_words_may_stand_as_far_apart_as_it_says_and_no_farther() -> None:
     assert not checked(["new york"], "new" + " " * (GAP + 1) + "york").passed
     assert checked(["new york"], "new" + " " * (GAP + 2) + "york").passed
+    others = ["new york", "rock & roll", "a" + "!" * 20 + "b"]
+    assert checked(others, "new" + " " * (GAP + 2) + "york").passed
+    assert not checked(others, "rock" + " " * GAP + "&  roll").passed
 
 
 def test_the_longest_term_is_taken_and_then_the_next_one() -> None:
