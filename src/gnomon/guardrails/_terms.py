@@ -46,7 +46,7 @@ class Shape(NamedTuple):
     def size(self) -> int:
         """The most characters that a text can use for it."""
         seen = "".join([self.gaps[0], self.body, self.gaps[-1]])
-        return (len(seen) + GAP * sum(map(str.isspace, seen))) * (1 + HIDDEN)
+        return (len(seen) + (GAP - 1) * sum(map(str.isspace, seen))) * (1 + HIDDEN)
 
 
 class Terms:
@@ -156,9 +156,9 @@ class _Signs:
     """Terms without a word in them: `$$$`, a smiley."""
 
     def __init__(self, signs: dict[str, int]) -> None:
-        self._numbers = {_one_space(sign): number for sign, number in signs.items()}
-        longest = sorted(self._numbers, key=len, reverse=True)
-        self._whole = re.compile("|".join(map(_any_spaces, longest)))
+        longest = sorted(signs, key=len, reverse=True)
+        self._numbers = [signs[sign] for sign in longest]
+        self._whole = re.compile("|".join(f"({_spaced(sign)})" for sign in longest))
         parts = {max(sign.split(), key=len) for sign in signs}
         self._part = re.compile("|".join(map(re.escape, parts)))
 
@@ -167,9 +167,11 @@ class _Signs:
 
     def places(self, folded: Folded) -> Iterator[Place]:
         for found in self._whole.finditer(folded.text):
-            number = self._numbers[_one_space(found[0])]
+            number = self._numbers[(found.lastindex or 1) - 1]
             yield Place(*folded.span(*found.span()), number)
 
+
+_SPACES = re.compile(r"\s+")
 
 _ASCII = {
     **{code: " " for code in range(128) if not chr(code).isalnum()},
@@ -178,12 +180,9 @@ _ASCII = {
 }
 
 
-def _one_space(sign: str) -> str:
-    return " ".join(sign.split())
-
-
-def _any_spaces(sign: str) -> str:
-    return f"\\s{{1,{GAP}}}".join(map(re.escape, sign.split(" ")))
+def _spaced(signs: str) -> str:
+    """An expression for signs with any spaces in the place of theirs."""
+    return f"[\\s_\\-]{{1,{GAP}}}".join(map(re.escape, _SPACES.split(signs)))
 
 
 def _pair(shape: Shape) -> str | None:
@@ -203,7 +202,7 @@ def _body(text: str, words: Sequence[tuple[int, int]], apart: int) -> str:
     pieces = [text[slice(*words[0])]]
     for (_, before), (start, end) in pairwise(words):
         between = closed_up(text[before:start]) if start - before <= apart else ""
-        if start - before > GAP + len(between):
+        if start - before >= GAP + len(between):
             return ""
         pieces += [between, text[start:end]]
     return "".join(pieces)
@@ -211,6 +210,9 @@ def _body(text: str, words: Sequence[tuple[int, int]], apart: int) -> str:
 
 def _edges(text: str, start: int, end: int, shape: Shape) -> tuple[int, int] | None:
     """From where to where it goes with the signs around it; `None` when they are not there."""
-    before, after = shape.gaps[0], shape.gaps[-1]
-    has_both = text.endswith(before, 0, start) and text.startswith(after, end)
-    return (start - len(before), end + len(after)) if has_both else None
+    if not shape.gaps[0] and not shape.gaps[-1]:
+        return start, end
+    before, after = map(_spaced, (shape.gaps[0], shape.gaps[-1]))
+    first = re.compile(f"(?:{before})\\Z").search(text, max(start - shape.size, 0), start)
+    last = re.compile(after).match(text, end)
+    return (first.start(), last.end()) if first and last else None
