@@ -16,6 +16,7 @@ from pathlib import Path
 import agents
 import counting
 import growing
+import guarding
 import install
 import limiting
 import msgspec
@@ -28,7 +29,19 @@ from measure import Row
 import storing
 import wire
 
-_PARTS = (startup, streaming, wire, counting, limiting, storing, sharing, growing, agents, resuming)
+_PARTS = (
+    startup,
+    streaming,
+    wire,
+    counting,
+    limiting,
+    guarding,
+    storing,
+    sharing,
+    growing,
+    agents,
+    resuming,
+)
 PARTS = {part.__name__: part for part in _PARTS}
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
 

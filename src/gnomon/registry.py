@@ -77,6 +77,12 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ollama": "gnomon.embedders.ollama:OllamaEmbedder",
         "openai": "gnomon.embedders.openai:OpenAIEmbedder",
     },
+    "guardrails": {
+        "blocklist": "gnomon.guardrails.blocklist:BlocklistGuardrail",
+        "max_length": "gnomon.guardrails.max_length:MaxLengthGuardrail",
+        "pii": "gnomon.guardrails.pii:PIIGuardrail",
+        "secrets": "gnomon.guardrails.secrets:SecretsGuardrail",
+    },
     "hooks": {
         "cache": "gnomon.hooks.cache:CacheHook",
         "cost": "gnomon.hooks.cost:CostTracker",

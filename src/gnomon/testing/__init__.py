@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gnomon.testing.counter import TokenCounterContract
     from gnomon.testing.driver import DriverContract
     from gnomon.testing.embedder import EmbedderContract
+    from gnomon.testing.guardrail import GuardrailContract
     from gnomon.testing.hook import HookContract
     from gnomon.testing.provider import ProviderContract
     from gnomon.testing.session import SessionContract
@@ -42,6 +43,7 @@ __all__ = [
     "Contract",
     "DriverContract",
     "EmbedderContract",
+    "GuardrailContract",
     "HookContract",
     "ProviderContract",
     "SessionContract",
@@ -79,6 +81,7 @@ _HOMES = {
     "Contract": "gnomon.testing._suite",
     "DriverContract": "gnomon.testing.driver",
     "EmbedderContract": "gnomon.testing.embedder",
+    "GuardrailContract": "gnomon.testing.guardrail",
     "HookContract": "gnomon.testing.hook",
     "ProviderContract": "gnomon.testing.provider",
     "SessionContract": "gnomon.testing.session",

@@ -1,0 +1,1 @@
+"""Guardrails: checks on what goes in and what comes out, without a model and without the network."""
