@@ -12,6 +12,7 @@ from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, GnomonError
+from gnomon.session._chores import concerns
 from gnomon.session._family import Kin, report
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
@@ -65,8 +66,12 @@ class Attending:
         runtime.loops[ledger.session_id] = (self.loop, ledger)
         self._was_lost = ledger.fold.owner is not None
         if runtime.chores.wanted:
-            self._following.enter_context(ledger.following(self._reads.append))
+            self._following.enter_context(ledger.following(self._note))
         runtime.lookout.start()
+
+    def _note(self, read: Read) -> None:
+        if concerns(read):
+            self._reads.append(read)
 
     async def claiming(self, append: Awaitable[bool]) -> bool:
         """A new session gets its row in the same breath: two writes at once are one sync of the disk."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gnomon.engine.ledger import Ledger, Read
+from gnomon.session._audit_rows import is_told
 from gnomon.session._auditing import audited, refused
 from gnomon.session._family import Kin
 from gnomon.types.events import TurnCancelled, TurnFailed, TurnFinished, TurnStarted
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gnomon.contracts.storage import Storage
     from gnomon.tracing.exporter import Parent, Tracing
 
-__all__ = ["Chores", "Observing"]
+__all__ = ["Chores", "Observing", "concerns"]
 
 log = logging.getLogger("gnomon.session")
 
@@ -131,6 +132,12 @@ class Chores:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+
+
+def concerns(read: Read) -> bool:
+    """Whether something is to be kept of an event, or of the turn that it begins or ends."""
+    turns = (TurnStarted, TurnFinished, TurnFailed, TurnCancelled)
+    return isinstance(read.entry, turns) or is_told(read.entry)
 
 
 def _ended(reads: Sequence[Read], ledger: Ledger) -> list[tuple[str, int]]:

@@ -16,7 +16,8 @@ import msgspec
 from gnomon.engine.budget import Budget
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.subagents import CHILD, Task
+from gnomon.engine.subagents import CHILD, Subagents, Task
+from gnomon.engine.turn import TurnState
 from gnomon.session._sending import Sending
 from gnomon.types.events import (
     ApprovalDecided,
@@ -99,6 +100,15 @@ class Household:
         received = MessageReceived(f"task_{started.session_id}", Message.user(task.text))
         await sending.send(ledger, received, "queue")
         member.look_at(started.session_id)  # also where it has ended, and nobody was told
+
+    async def see_to(self, turn: TurnState) -> None:
+        """Have those looked at that still work: whoever ran them may have been lost."""
+        for call in turn.open_calls:
+            started, tool = turn.subagents.get(call.id), self._runtime.agent.tools.get(call.name)
+            if started is None or turn.finished_of(call.id) is not None or not isinstance(tool, Subagents):
+                continue
+            task = tool.task(call.arguments)
+            await self.start(started, task, task.agent.budget)
 
     async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
         for session_id in session_ids:

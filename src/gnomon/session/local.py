@@ -214,7 +214,7 @@ class LocalSession(Generic[Out]):
             raise RuntimeError(f"session {self._id!r} has had no turn yet: send it something first")
         for message_id in ledger.fold.waiting:
             self._runtime.want(self._id, message_id)
-        if has_work(ledger.fold, self._runtime.agent):
+        if self._goes_on(ledger.fold):
             await self._runtime.nudge(self._id)
         news = asyncio.Event()
         with ledger.following(lambda _: news.set()), self._runtime.asked.waiting(self._id):
@@ -224,6 +224,11 @@ class LocalSession(Generic[Out]):
         turn = ledger.fold.turn
         assert turn is not None
         return cast("Turn[Out]", turn_of(turn, self._id, self._runtime.agent.answer))
+
+    def _goes_on(self, fold: Fold) -> bool:
+        """Whether there is something to do about it: here, or in the sessions of its sub-agents."""
+        turn = fold.open_turn
+        return has_work(fold, self._runtime.agent) or (turn is not None and bool(turn.running_subagents))
 
     def _check_not_waiting(self, fold: Fold, ours: TurnState | None = None, *, is_sent: bool = False) -> None:
         """What waits for a person is not waited for here; unless it is about to be cancelled.
@@ -395,7 +400,7 @@ class LocalSession(Generic[Out]):
             raise crowded(self._id)
         if take_over:
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
-        elif has_work(ledger.fold, self._runtime.agent):
+        elif self._goes_on(ledger.fold):
             await ledger.check_free(self._runtime.owner)
             self._sending.want_next(ledger.fold)
             await self._runtime.nudge(self._id)

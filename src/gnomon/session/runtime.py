@@ -381,6 +381,8 @@ class Runtime:
                 if ledger.session_id not in self.loops:
                     await ledger.try_receive([Released(holder, ledger.fold.epoch)], seq)
         kin = await kin_of(ledger)
+        if ledger.fold.open_turn is not None and ledger.fold.open_turn.running_subagents:
+            await Household(self, ledger.session_id, kin).see_to(ledger.fold.open_turn)
         if kin is not None:  # whoever ran it may have been lost before it told of the end
             await report(self, ledger, kin)
         row = await ledger.row()
