@@ -42,7 +42,7 @@ from gnomon.types.events import (
 from gnomon.types.messages import Meta
 from gnomon.types.records import Checkpoint, LedgerEvent, SessionRecord, SessionState, Time
 
-__all__ = ["Ledger", "Read"]
+__all__ = ["Ledger", "Read", "read_entry"]
 
 _POLL_S = 0.25
 _SAVE_EVERY = 50
@@ -57,6 +57,18 @@ class Read(NamedTuple):
     seq: int
     entry: Event
     at: datetime
+
+
+async def read_entry(event: LedgerEvent, store: SupportsBlobs | None) -> Event:
+    """What an event holds, with what is kept aside of it."""
+    if event.version == PLAIN:
+        return unpacked(event, _NO_BLOBS)
+    blobs: dict[str, bytes] = {}
+    for digest in blobs_named(event):
+        found = await store.get_blob(digest) if store is not None else None
+        if found is not None:
+            blobs[digest] = found
+    return unpacked(event, blobs)
 
 
 class Ledger:
@@ -197,14 +209,7 @@ class Ledger:
         return await self._entry(page.items[0]) if page.items and page.items[0].seq == seq else None
 
     async def _entry(self, event: LedgerEvent) -> Event:
-        if event.version == PLAIN:
-            return unpacked(event, _NO_BLOBS)
-        blobs: dict[str, bytes] = {}
-        for digest in blobs_named(event):
-            found = await self._blobs.get_blob(digest) if self._blobs is not None else None
-            if found is not None:
-                blobs[digest] = found
-        return unpacked(event, blobs)
+        return await read_entry(event, self._blobs)
 
     # --- writing
 

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import NamedTuple
 
-from gnomon._payload import PLAIN, blobs_named, unpacked
 from gnomon.contracts.storage import (
     AUDIT_ANCHOR,
     Storage,
@@ -22,7 +21,7 @@ from gnomon.contracts.storage import (
     read_events,
 )
 from gnomon.engine.ids import new_id
-from gnomon.engine.ledger import Read
+from gnomon.engine.ledger import Read, read_entry
 from gnomon.errors import Conflict, scrub
 from gnomon.session._audit_rows import READ_TYPES, Deriving, is_told, row_id
 from gnomon.types.messages import Meta
@@ -163,10 +162,5 @@ async def _reads(storage: Storage, session_id: str, after: int) -> AsyncGenerato
 
 
 async def _read(storage: Storage, event: LedgerEvent) -> Read:
-    blobs: dict[str, bytes] = {}
-    if event.version != PLAIN and isinstance(storage, SupportsBlobs):
-        for digest in blobs_named(event):
-            found = await storage.get_blob(digest)
-            if found is not None:
-                blobs[digest] = found
-    return Read(event.seq, unpacked(event, blobs), event.created_at)
+    blobs = storage if isinstance(storage, SupportsBlobs) else None
+    return Read(event.seq, await read_entry(event, blobs), event.created_at)
