@@ -553,7 +553,17 @@ def _context(
 
 def _made(kind: str, given: object) -> object:
     """An object, or what the registry makes of its name."""
-    return cast("Callable[[], object]", registry.load(kind, given))() if isinstance(given, str) else given
+    if not isinstance(given, str):
+        return given
+    make = cast("Callable[[], object]", registry.load(kind, given))
+    try:
+        return make()
+    except TypeError as error:
+        what = registry.KINDS[kind]
+        raise ConfigError(
+            f"{what} {given!r} cannot be made without settings: {error}",
+            hint=f"give it as an object: {getattr(make, '__name__', given)}(…)",
+        ) from None
 
 
 def _provider(model: object, settings: object) -> Provider:
