@@ -131,9 +131,7 @@ class HeldAnswer:
     async def _ended(self, index: int, part: Text | Thinking) -> AsyncGenerator[RunEvent, None]:
         """A block is whole, and so is what may be shown of it."""
         kind = TextDelta if isinstance(part, Text) else ThinkingDelta
-        is_new, gates = (kind, index) not in self._tracks, self._track(kind, index)
-        if is_new and (more := await gates.feed(part.text)):  # it came without deltas
-            yield kind(index, more)
+        gates = self._track(kind, index)
         if more := await gates.finish():
             yield kind(index, more)
         self._behind.append(PartEnd(index, _with_text(part, gates.released)))
