@@ -36,7 +36,7 @@ from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.run import Run
-from gnomon.engine.subagents import Subagents, members
+from gnomon.engine.subagents import Subagents, check_names, members
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
@@ -245,6 +245,7 @@ class Agent(Generic[Out]):
             context=_context(compactor, context_tokens, accounts, catalogue, provider),
             sources=sources,
         )
+        check_names(self._definition)
 
         # A run that may have to wait, for leave or for a sub-agent, is a session that can, be it in memory.
         self._is_durable = storage is not None or self._definition.may_ask or any(members(self._definition))

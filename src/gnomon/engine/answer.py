@@ -57,8 +57,13 @@ class Answer:
         """The output in the last message of a turn; `InvalidOutput` when there is none."""
         for message in reversed(messages):
             if message.role == "assistant":
-                return self._output.parse(_given(message) if self.mode == "tool" else message.text)
+                return self._output.parse(self.given(message))
         raise InvalidOutput("the model has said nothing")
+
+    def given(self, message: Message) -> str:
+        """The output as the message has it: what the output tool was called with, or the text."""
+        calls = message.tool_calls if self.mode == "tool" else ()
+        return next((call.arguments for call in calls if call.name == OUTPUT_TOOL), message.text)
 
     def partial(self, value: object) -> object:
         """As much of the output as there is."""
@@ -77,9 +82,3 @@ class Answer:
         text = f"The answer does not have the form that was asked for: {error.message}"
         again = f"call {OUTPUT_TOOL}" if self.mode == "tool" else "answer again, with the JSON alone"
         return Message.user(f"{text}\nPlease {again}.")
-
-
-def _given(message: Message) -> str:
-    """The arguments of the output tool, where it was called, else the text."""
-    given = (call.arguments for call in message.tool_calls if call.name == OUTPUT_TOOL)
-    return next(given, message.text)

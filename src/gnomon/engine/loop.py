@@ -279,6 +279,7 @@ class Loop:
             claim = await self._claimed() if self._epoch is None else None
             if claim is None and journal.is_shared:
                 self._check_epoch()
+                self._hear_subagents()
             seen = journal.fold.seq
             self.planner.is_calling = self._made_calls is not None and self._made_calls.is_under_way
             self.interrupt.is_set = False  # the planner knows by now what that was for
@@ -386,6 +387,15 @@ class Loop:
         epoch = self._journal.fold.epoch
         if epoch != self._epoch:
             raise Superseded(f"session {self._journal.session_id!r} was claimed anew (epoch {epoch})")
+
+    def _hear_subagents(self) -> None:
+        """Sub-agents that have ended while others were started count, however the turn ends."""
+        turn, state = self._journal.fold.open_turn, self._state
+        if turn is None or state is None or not turn.finished:
+            return
+        for started in state.running_subagents:
+            if started.subagent_id in turn.finished:
+                state.take(turn.finished[started.subagent_id])
 
     def _look_again(self) -> None:
         """Others were first; or we ourselves were, and were broken off before we knew."""

@@ -28,10 +28,13 @@ __all__ = [
     "Spawn",
     "Subagents",
     "Task",
+    "check_names",
     "child_id",
+    "family",
     "members",
     "outcome",
     "share_of",
+    "task_of",
 ]
 
 _N = TypeVar("_N", int, float)
@@ -141,13 +144,44 @@ def members(agent: Definition) -> Iterator[Definition]:
             yield from tool.agents.values()
 
 
+def family(agent: Definition) -> Iterator[Definition]:
+    """The agents that may work for this one, and those that may work for them."""
+    for member in members(agent):
+        yield member
+        yield from family(member)
+
+
+def check_names(agent: Definition) -> None:
+    """Raises `ConfigError` where two of them have one name: by it a session is gone on with."""
+    known = {agent.name: agent}
+    for each in family(agent):
+        if known.setdefault(each.name, each) is not each:
+            raise ConfigError(
+                f"two agents that work together are called {each.name!r}: a session is known by that name",
+                hint="give each an Agent(name=…) of its own",
+            )
+
+
+def task_of(turn: TurnState, agent: Definition, call_id: str) -> Task | None:
+    """What is to be done for a call of the turn; `None` where the agent has no such tool any more."""
+    call = next((call for call in turn.calls if call.id == call_id), None)
+    tool = agent.tools.get(call.name) if call is not None else None
+    if call is None or not isinstance(tool, Subagents):
+        return None
+    try:
+        return tool.task(call.arguments)
+    except InvalidArguments:
+        return None
+
+
 def child_id(key: str) -> str:
     """The id of the session that sees to the call of that key: the same, however often it is started."""
     return f"{CHILD}{sha256(f'subagent {key}'.encode()).hexdigest()[:32]}"
 
 
-def share_of(budget: Budget, agent: Budget, turn: TurnState, count: int) -> Budget:
-    """What one of so many may use: no more than its own budget, and its part of what is left above."""
+def share_of(budget: Budget, agent: Budget, turn: TurnState) -> Budget:
+    """What one of those at work may use: no more than its own budget, and its part of what is left above."""
+    count = len(turn.running_subagents)
     tokens = (
         None if budget.tokens is None else max(budget.tokens - (turn.usage.total_tokens or 0), 1) // count
     )

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.subagents import CHILD, Subagents, Task
+from gnomon.engine.subagents import CHILD, Task, share_of, task_of
 from gnomon.engine.turn import TurnState
 from gnomon.session._sending import Sending
 from gnomon.types.events import (
@@ -102,13 +103,19 @@ class Household:
         member.look_at(started.session_id)  # also where it has ended, and nobody was told
 
     async def see_to(self, turn: TurnState) -> None:
-        """Have those looked at that still work: whoever ran them may have been lost."""
-        for call in turn.open_calls:
-            started, tool = turn.subagents.get(call.id), self._runtime.agent.tools.get(call.name)
-            if started is None or turn.finished_of(call.id) is not None or not isinstance(tool, Subagents):
-                continue
-            task = tool.task(call.arguments)
-            await self.start(started, task, task.agent.budget)
+        """Have those looked at that still work: whoever was to start them, or ran them, may have been lost."""
+        runtime = self._runtime
+        for started in turn.running_subagents:
+            ledger = await runtime.ledger(started.session_id)
+            runner = await runtime.runner_of(ledger) if ledger.fold.seq else None
+            task = task_of(turn, runtime.agent, started.call_id)
+            if runner is not None:
+                runner.look_at(started.session_id)
+            elif task is not None and not ledger.fold.seq:
+                above = self._kin.budget if self._kin is not None else None
+                await self.start(
+                    started, task, share_of(above or runtime.agent.budget, task.agent.budget, turn)
+                )
 
     async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
         for session_id in session_ids:
@@ -123,7 +130,7 @@ async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
     """Tell those above how the session stands, now that it rests."""
     fold = ledger.fold
     if fold.open_turn is None and not fold.waiting:
-        finished = _finished(fold, ledger.session_id, kin)
+        finished = _finished(fold, ledger.session_id, kin, runtime.agent.answer)
         if finished is not None:
             await _deliver(runtime, kin, finished)
         return
@@ -173,11 +180,15 @@ def is_wanted(above: Fold, kin: Kin) -> bool:
     return kin.call in turn.subagents and turn.finished_of(kin.call) is None
 
 
-def _finished(fold: Fold, session_id: str, kin: Kin) -> SubagentFinished | None:
+def _finished(fold: Fold, session_id: str, kin: Kin, answer: Answer | None) -> SubagentFinished | None:
     turn = fold.turn
     if turn is None or turn.ended is None:
         return None
-    said = (message.text for message in reversed(turn.messages) if message.role == "assistant")
+    said = (
+        message.text if answer is None else answer.given(message)
+        for message in reversed(turn.messages)
+        if message.role == "assistant"
+    )
     error = turn.ended.error if isinstance(turn.ended, TurnFailed) else None
     return SubagentFinished(
         kin.turn, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error

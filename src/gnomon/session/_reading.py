@@ -14,6 +14,7 @@ from gnomon.session._reader import Reader
 from gnomon.session._spoken import Spoken
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
+    ApprovalRequested,
     Claimed,
     Error,
     Live,
@@ -28,6 +29,9 @@ from gnomon.types.events import (
 from gnomon.types.records import utc_now
 
 __all__ = ["Reading"]
+
+_MAY_WAIT = (Released, ApprovalRequested)
+"""After what a turn may be seen to wait: its runner has let go of it, or a sub-agent needs leave."""
 
 _CANCEL_S = 5.0
 """How long a reader that leaves waits for the end of the turn that it cancels."""
@@ -94,7 +98,7 @@ class Reading:
                             yield shown
                         if answered.is_over:
                             return
-                        if isinstance(event, Released) and await self._is_held_up(answered):
+                        if isinstance(event, _MAY_WAIT) and await self._is_held_up(answered):
                             return
             except (GeneratorExit, asyncio.CancelledError):
                 await self._left(answered)
@@ -121,7 +125,9 @@ class Reading:
         turn = fold.open_turn
         if turn is None or turn.id != read.id or fold.cancel is not None:
             return False
-        return turn.is_waiting or is_held_back(turn, self._runtime.agent)
+        if read.is_waiting and turn.is_waiting:  # what it waits for was shown
+            return True
+        return read.is_paused and is_held_back(turn, self._runtime.agent)
 
     async def _left(self, answered: Answered) -> None:
         """The turn is cancelled, be it by patience or not at all: a store may hang."""

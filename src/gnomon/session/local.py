@@ -163,7 +163,7 @@ class LocalSession(Generic[Out]):
             return None
 
         async def begin(_: Ledger) -> Answered:
-            if not self._runtime.adopts:
+            if not self._runtime.adopts or (answered.turn is not None and answered.turn.subagents):
                 self._runtime.look_at(self._id, _LOOK_S)
             return answered
 
@@ -343,15 +343,15 @@ class LocalSession(Generic[Out]):
         target = await runtime.ledger(asked.path[-1]) if asked is not None else ledger
         if asked is not None:
             answer.approval_id = asked.approval_id
+        kin = await kin_of(target)
         try:
             with self._sending.writing(target):
                 decided = await decide(target, answer, runtime.clock.now, refuse)
         finally:
-            if target is not ledger:
+            if kin is not None:
                 await runtime.wake_any(target)
             elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
-        kin = await kin_of(target)
         if kin is not None:
             await tell_root(runtime, kin, decided)
 

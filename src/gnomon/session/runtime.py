@@ -18,7 +18,7 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work, wakes_at
-from gnomon.engine.subagents import members
+from gnomon.engine.subagents import CHILD, family, members
 from gnomon.errors import Conflict, NotFound, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
@@ -301,7 +301,10 @@ class Runtime:
         try:
             with telling(brought, self._ledgers.get(session_id)):
                 ledger = await self.ledger(session_id, refresh=False)
-                if session_id in self.loops:
+                runner = await self.runner_of(ledger)
+                if runner is not None and runner is not self:
+                    await self._hand_over(runner, ledger, brought, take_over)
+                elif session_id in self.loops:
                     await self._receive(ledger, brought)
                 else:
                     await self._segment(ledger, brought, take_over)
@@ -312,6 +315,16 @@ class Runtime:
         if not self.adopts and self.asked.is_waited_for(ledger) and not self.is_closing:
             self.look_at(session_id, _AGAIN_S)
         return Suspended() if ledger.fold.open_turn is not None else Idle()
+
+    async def _hand_over(
+        self, runner: Runtime, ledger: Ledger, brought: Sequence[Brought], take_over: bool
+    ) -> None:
+        """The session is a sub-agent's: it is for that one to go on with."""
+        await self._receive(ledger, brought)
+        if take_over:
+            await runner.run_segment(TENANT, ledger.session_id, take_over=True)
+        else:
+            runner.look_at(ledger.session_id)
 
     async def _decided(self, session_id: str) -> None:
         """Until a runner that has begun here has the session, or has found that it is another's."""
@@ -398,11 +411,12 @@ class Runtime:
     # --- sub-agents
 
     async def member(self, agent: Definition) -> Runtime:
-        """What runs the sessions of a sub-agent, on the same store."""
-        found = self._members.get(agent.name)
+        """What runs the sessions of a sub-agent, on the same store: one for all that it works for."""
+        top = self._top()
+        found = top._members.get(agent.name)
         if found is None:
             storage = await self.storage()
-            found = self._members.setdefault(
+            found = top._members.setdefault(
                 agent.name,
                 Runtime(
                     agent,
@@ -410,16 +424,26 @@ class Runtime:
                     self.clock,
                     owns_store=False,
                     adopts=self.adopts,
-                    above=self,
+                    above=top,
                     observing=self.chores.observing,
                 ),
             )
         return found
 
+    async def runner_of(self, ledger: Ledger) -> Runtime | None:
+        """What runs a session here, which may be a sub-agent's; `None` where its agent is not known."""
+        top = self._top()
+        if not ledger.session_id.startswith(CHILD):
+            return top
+        row = ledger.known_row or await ledger.row()
+        if row is None or row.agent_id == top.agent.name:
+            return top if row is not None else None
+        agent = next((each for each in family(top.agent) if each.name == row.agent_id), None)
+        return await self.member(agent) if agent is not None else None
+
     async def wake_any(self, ledger: Ledger) -> None:
         """Have a session run that may be another agent's: here, or by whoever looks for work."""
-        row = ledger.known_row or await ledger.row()
-        runner = self._top().found(row.agent_id) if row is not None else None
+        runner = await self.runner_of(ledger)
         with suppress(NotFound):
             await ledger.announce(self.clock.now())
         if runner is not None:
@@ -431,13 +455,7 @@ class Runtime:
                 runner.look_at(ledger.session_id)
 
     def _top(self) -> Runtime:
-        return self if self._above is None else self._above._top()
-
-    def found(self, name: str) -> Runtime | None:
-        """What runs the sessions of the agent of that name here, if anything does."""
-        if self.agent.name == name:
-            return self
-        return next((found for each in self._members.values() if (found := each.found(name))), None)
+        return self if self._above is None else self._above
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
