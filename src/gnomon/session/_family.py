@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
 from gnomon.engine.subagents import CHILD, Subagents, Task
 from gnomon.engine.turn import TurnState
+from gnomon.errors import ToolError
 from gnomon.session._sending import Sending
 from gnomon.types.events import (
     ApprovalDecided,
@@ -107,8 +109,9 @@ class Household:
             started, tool = turn.subagents.get(call.id), self._runtime.agent.tools.get(call.name)
             if started is None or turn.finished_of(call.id) is not None or not isinstance(tool, Subagents):
                 continue
-            task = tool.task(call.arguments)
-            await self.start(started, task, task.agent.budget)
+            with suppress(ToolError):  # of an agent that is not known here any more
+                task = tool.task(call.arguments)
+                await self.start(started, task, task.agent.budget)
 
     async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
         for session_id in session_ids:
@@ -158,6 +161,8 @@ async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> No
     parent = await runtime.ledger(kin.parent)
     for _ in range(_TRIES):
         if not is_wanted(parent.fold, kin):
+            if is_told(parent.fold, kin):  # by one that may have been lost before it woke it
+                await runtime.wake_any(parent)
             return
         if await parent.try_receive((finished,), parent.fold.seq):
             await runtime.wake_any(parent)
@@ -167,10 +172,22 @@ async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> No
 
 def is_wanted(above: Fold, kin: Kin) -> bool:
     """Whether the call is still open that the work is for, and nobody has told of its end."""
+    turn = _turn_of(above, kin)
+    return turn is not None and turn.finished_of(kin.call) is None
+
+
+def is_told(above: Fold, kin: Kin) -> bool:
+    """Whether somebody has told of the end, and nobody has gone on with it."""
+    turn = _turn_of(above, kin)
+    return turn is not None and turn.finished_of(kin.call) is not None
+
+
+def _turn_of(above: Fold, kin: Kin) -> TurnState | None:
+    """The turn that the work is for, while the call is open."""
     turn = above.open_turn
     if turn is None or turn.id != kin.turn or kin.call in turn.results:
-        return False
-    return kin.call in turn.subagents and turn.finished_of(kin.call) is None
+        return None
+    return turn if kin.call in turn.subagents else None
 
 
 def _finished(fold: Fold, session_id: str, kin: Kin) -> SubagentFinished | None:
