@@ -28,8 +28,8 @@ RUNNER = Path(__file__).parent / "killed_agent.py"
 STORES = ("sqlite", "postgres")
 
 Check: TypeAlias = Callable[[Storage, str, Effects], Awaitable[Counter[str]]]
-Point: TypeAlias = tuple[int, str, float]
-"""At which write, before or after it or while it goes on, and how long after that."""
+Point: TypeAlias = tuple[int, str, float] | tuple[int, str, float, str]
+"""At which write, before or after it or while it goes on, how long after that, and what the runner is to do."""
 
 
 class Killing:
@@ -48,7 +48,8 @@ class Killing:
     def run(self, *points: Point, last: str = "") -> list[bool]:
         """A session whose runners are killed at these points, one after another, and that then ends.
 
-        The one that ends it has `last` for its act. Says of each whether it was killed: a runner may be done before it comes to its point.
+        The one that ends it has `last` for its act. Says of each whether it was killed: a runner may be done
+        before it comes to its point.
         """
         self._runs += 1
         session = f"run-{self._runs}"
