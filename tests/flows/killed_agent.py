@@ -1,5 +1,6 @@
-"""The runner that `test_agent_kill.py` kills. It stays in one process that has everything imported, and forks
-for each job, since a thousand runners are started.
+"""The runner that the tests of kills kill. It stays in one process that has everything imported, and forks
+for each job, since a thousand runners are started. `killed_agent.py SCENE…` plays other things than ten calls, each
+a module with a `play`.
 
 A job is a line on stdin. The runner sends the message, under the id that it had before, waits for the turn,
 and answers what is asked as a person would who looks what really happened. It says so at the write at which
@@ -14,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,10 @@ class Job(msgspec.Struct):
     """At which write to say so; 0 is never."""
     when: str = "before"
     """"before" and "after" it stands still; "during" it goes on."""
+    scene: str = "killed_agent"
+    """The module that knows what to play."""
+    act: str = ""
+    """What this runner is there for, where a scene has several."""
 
 
 def say(job: Job, *words: object) -> None:
@@ -91,22 +97,30 @@ def _is_of(entry: object, call_id: str) -> bool:
 
 
 async def run(job: Job) -> None:
-    storage, effects = registry.storage(job.url), Effects(Path(job.effects))
+    storage = registry.storage(job.url)
     await storage.migrate()
     written = announce(job, storage)
+    await import_module(job.scene).play(job, storage, Effects(Path(job.effects)))
+    await storage.close()
+    say(job, "closed", len(written))
+
+
+async def play(job: Job, storage: Storage, effects: Effects) -> None:
+    """Ten calls, and a person who answers what is asked."""
     agent = effects_agent(effects, storage)
     session = agent.session(job.session)
     await session.send("Go.", message_id="go")
+    say(job, "done", await played(session, storage, effects))
+    await agent.close()
+
+
+async def played(session: LocalSession[str], storage: Storage, effects: Effects) -> str:
+    """How the turn ended, with a person at hand."""
     while True:
         try:
-            turn = await session.turn_result()
-            break
+            return (await session.turn_result()).stop
         except TurnUnfinished:
             await answer(session, storage, effects)
-    say(job, "done", turn.stop, len(written))
-    await agent.close()
-    await storage.close()
-    say(job, "closed", len(written))
 
 
 def do(job: Job) -> None:
@@ -123,6 +137,8 @@ def do(job: Job) -> None:
 
 
 def main() -> None:
+    for scene in (*sys.argv[1:], "killed_agent"):
+        import_module(scene)
     for line in sys.stdin:
         job = msgspec.json.decode(line, type=Job)
         pid = os.fork()

@@ -419,8 +419,14 @@ class Loop:
         """With our claim, when it is the first step, and our release, when it is the last."""
         if claim is not None:
             entries.insert(len(self._facts), claim)
-        if step.action in ("end", "wait"):
+        if step.action == "wait" or (step.action == "end" and not self._leaves_unstarted(entries)):
             entries.append(Released(self._owner, self.planner.epoch))
+
+    def _leaves_unstarted(self, entries: Sequence[LedgerEntry]) -> bool:
+        """Whether sub-agents may not have been started: then it is not let go of, and so found again."""
+        if not self.planner.is_spawning or self._state is None or not self._state.running_subagents:
+            return False
+        return not any(isinstance(entry, TurnFinished | TurnFailed | TurnCancelled) for entry in entries)
 
     async def _claimed(self) -> Claimed | None:
         """Our claim, which goes on with the turn that is open; it holds once it is written."""
@@ -430,6 +436,7 @@ class Loop:
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
         self._resumed = self._state.id if self._state is not None else None
         completed = fold.turn.completed if fold.turn is not None else None
+        self.planner.is_spawning = fold.owner is not None
         self._begun = frozenset(fold.intents), completed.message_id if completed is not None else ""
         if self._made_calls is not None:
             self._made_calls.begin(*self._begun)
@@ -440,6 +447,7 @@ class Loop:
         assert self._state is not None
         self._batch = self._calls.next(self._state)
         entries += self._batch.entries
+        self.planner.is_spawning = self.planner.is_spawning or self._batch.kind == "spawn"
         return step if self._batch.kind != "answer" else Step(step.entries, "again")
 
     def _take(self, entries: Sequence[LedgerEntry]) -> None:
@@ -625,6 +633,7 @@ class Loop:
             async with aclosing(self._calls.run(self._state, self._batch)) as events:
                 async for event in events:
                     yield event
+            self.planner.is_spawning = self.planner.is_spawning and self._batch.kind != "spawn"
         except Interrupted:
             await self._calls.stop()
         finally:

@@ -69,6 +69,8 @@ class Planner:
     """Whether the model is asked for a message that it was asked for before."""
     is_calling: bool = False
     """Whether calls are under way: the step that a cancel may have to wait for."""
+    is_spawning: bool = False
+    """Whether sub-agents of the turn may not have been started, though the ledger names them."""
     _attempts: int = 0
     _stopped: BaseException | None = None
     """What the turn that is about to begin ends with at once."""
@@ -236,9 +238,15 @@ class Planner:
             expired = _expired(turn, self._clock.now()) if turn.requests else ()
             if expired:
                 return Step(expired, "again")
-            is_idle = turn.is_blocked or (turn.subagents and is_suspended(turn, self._agent, fold.rules))
+            is_idle = turn.is_blocked or (
+                self._is_settled(turn) and is_suspended(turn, self._agent, fold.rules)
+            )
             return Step((), "wait" if is_idle else "call")
         return self._go_on(fold, turn)
+
+    def _is_settled(self, turn: TurnState) -> bool:
+        """Whether there are sub-agents, and all of them are known to have been started."""
+        return bool(turn.subagents) and not self.is_spawning
 
     def _go_on(self, fold: Fold, turn: TurnState) -> Step:
         """Ask the model, with what there is to tell it."""
@@ -307,7 +315,11 @@ def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool
         return False
     if now is not None and turn.requests and _expired(turn, now):
         return True
-    return not turn.is_blocked and not (turn.subagents and is_suspended(turn, agent, fold.rules))
+    if turn.is_blocked:
+        return False
+    # Whoever was lost before it let go may not have come to start what it has named.
+    is_settled = bool(turn.subagents) and fold.owner is None
+    return not (is_settled and is_suspended(turn, agent, fold.rules))
 
 
 def wakes_at(fold: Fold) -> datetime | None:

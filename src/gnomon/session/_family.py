@@ -103,7 +103,7 @@ class Household:
         member.look_at(started.session_id)  # also where it has ended, and nobody was told
 
     async def see_to(self, turn: TurnState) -> None:
-        """Have those looked at that still work: whoever was to start them, or ran them, may have been lost."""
+        """Have those looked at that still work: who was to start them, or ran them, may have been lost."""
         runtime = self._runtime
         for started in turn.running_subagents:
             ledger = await runtime.ledger(started.session_id)
@@ -165,6 +165,8 @@ async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> No
     parent = await runtime.ledger(kin.parent)
     for _ in range(_TRIES):
         if not is_wanted(parent.fold, kin):
+            if is_told(parent.fold, kin):  # by one that may have been lost before it woke it
+                await runtime.wake_any(parent)
             return
         if await parent.try_receive((finished,), parent.fold.seq):
             await runtime.wake_any(parent)
@@ -174,10 +176,22 @@ async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> No
 
 def is_wanted(above: Fold, kin: Kin) -> bool:
     """Whether the call is still open that the work is for, and nobody has told of its end."""
+    turn = _turn_of(above, kin)
+    return turn is not None and turn.finished_of(kin.call) is None
+
+
+def is_told(above: Fold, kin: Kin) -> bool:
+    """Whether somebody has told of the end, and nobody has gone on with it."""
+    turn = _turn_of(above, kin)
+    return turn is not None and turn.finished_of(kin.call) is not None
+
+
+def _turn_of(above: Fold, kin: Kin) -> TurnState | None:
+    """The turn that the work is for, while the call is open."""
     turn = above.open_turn
     if turn is None or turn.id != kin.turn or kin.call in turn.results:
-        return False
-    return kin.call in turn.subagents and turn.finished_of(kin.call) is None
+        return None
+    return turn if kin.call in turn.subagents else None
 
 
 def _finished(fold: Fold, session_id: str, kin: Kin, answer: Answer | None) -> SubagentFinished | None:

@@ -347,13 +347,20 @@ class LocalSession(Generic[Out]):
         try:
             with self._sending.writing(target):
                 decided = await decide(target, answer, runtime.clock.now, refuse)
+            answer.approval_id = decided.approval_id
         finally:
             if kin is not None:
                 await runtime.wake_any(target)
             elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
-        if kin is not None:
-            await tell_root(runtime, kin, decided)
+            await self._tell_root(target, answer)
+
+    async def _tell_root(self, target: Ledger, answer: Answer) -> None:
+        """What stands in the ledger of a sub-agent, be it of this answer or of one before it."""
+        turn, kin = target.fold.turn, await kin_of(target)
+        decided = turn.decisions.get(answer.approval_id or "") if turn is not None else None
+        if kin is not None and decided is not None:
+            await tell_root(self._runtime, kin, decided)
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.

@@ -93,7 +93,7 @@ class Runtime:
         self._serving: asyncio.Task[None] | None = None
         self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
-        self.chores = Chores(observing or Observing(), self.storage)
+        self.chores = Chores(observing or Observing(), self._kept)
         self.rows = Rows(lambda fold: has_work(fold, agent, clock.now()), wakes_at)
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
@@ -107,6 +107,10 @@ class Runtime:
         if self._storage is None or (self._storage.done() and self._storage.exception() is not None):
             self._storage = asyncio.ensure_future(self._migrated())
         return await asyncio.shield(self._storage)
+
+    async def _kept(self) -> Storage:
+        """The same, also while all is being let go of: what is to be kept is kept."""
+        return await (self.storage() if self._storage is None else asyncio.shield(self._storage))
 
     def check_open(self) -> None:
         if self._is_closed:

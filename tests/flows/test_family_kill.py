@@ -1,0 +1,58 @@
+"""`kill -9` at every write of a process that runs a root and its three sub-agents: all four recover.
+
+No effect of a call that has its result is repeated, each sub-agent's end is told once, what was spent adds up
+at the root, and nobody is left at work. With `GNOMON_SOAK=1` every point is tried, otherwise some, by
+`GNOMON_TEST_SEED`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from family import TASKS, check_family
+from killing import STORES, Killing, killing_on
+
+SOAK = os.environ.get("GNOMON_SOAK") == "1"
+SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
+WRITES = 52
+"""As often it writes at the least; how often more depends on who of the four is quicker."""
+SENT = 6
+"""From this write on the ledgers know of all that there is to do."""
+POINTS = [(point, when) for point in range(1, WRITES + 8) for when in ("before", "after")]
+CHOSEN = POINTS if SOAK else sorted(random.Random(SEED).sample(POINTS, 6))
+MOMENTS = 100 if SOAK else 4
+
+
+@pytest.fixture(params=STORES)
+def killing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Killing]:
+    with killing_on(request.param, tmp_path, check_family, "family") as made:
+        yield made
+
+
+def test_a_family_that_nobody_kills_has_each_effect_once(killing: Killing) -> None:
+    assert killing.run((WRITES, "before", 0.0)) == [True]
+    killing.counts.clear()
+    assert killing.run() == []
+    acting = sum(step != "look" for task in TASKS for step in task.split())
+    assert killing.counts["effects"] == acting + 1
+
+
+@pytest.mark.parametrize(("point", "when"), CHOSEN)
+def test_a_family_that_is_killed_at_any_write_recovers_whole(killing: Killing, point: int, when: str) -> None:
+    """By one who sends the message again; by one who waits; by one who serves, and knows of nothing."""
+    assert killing.run((point, when, 0.0))[0] or point > WRITES
+    if point >= SENT:
+        killing.run((point, when, 0.0), last="wait")
+        killing.run((point, when, 0.0), last="serve")
+
+
+def test_a_family_that_is_killed_again_in_its_recovery_recovers_whole(killing: Killing) -> None:
+    chance = random.Random(SEED)
+    for _ in range(MOMENTS):
+        points = [(chance.randint(1, WRITES), "during", chance.uniform(0, 0.008)) for _ in range(3)]
+        killing.run(*points)
+    assert killing.counts["kills"] > MOMENTS
