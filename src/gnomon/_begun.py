@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Any, TypeVar, cast
 
-__all__ = ["Begun", "Overdue", "within"]
+__all__ = ["Begun", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
 
 _T = TypeVar("_T")
 
@@ -15,8 +15,36 @@ class Overdue(Exception):
     """The work did not end in time."""
 
 
+class BrokenOff(Exception):
+    """The work ended itself in a way that would end whoever waits for it, too."""
+
+    def __init__(self, error: BaseException) -> None:
+        is_cancel = isinstance(error, asyncio.CancelledError)
+        told = f"{type(error).__name__}: {error}"
+        super().__init__("something that it waited for was cancelled" if is_cancel else told)
+
+
+def is_meant_for_us(error: BaseException) -> bool:
+    """Whether an error ends whoever waits, and is not one of the work that was waited for."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
 async def within(work: Awaitable[_T], limit_s: float) -> _T:
     """What the work gives; `Overdue` when it has not ended by then, and was cancelled."""
+    try:
+        return await _within(work, limit_s)
+    except Exception:
+        raise
+    except BaseException as error:
+        if is_meant_for_us(error):
+            raise
+        raise BrokenOff(error) from error
+
+
+async def _within(work: Awaitable[_T], limit_s: float) -> _T:
     if asyncio.iscoroutine(work):
         try:
             waits_for = work.send(None)

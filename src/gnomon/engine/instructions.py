@@ -8,10 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Never, Protocol, TypeAlias, cast
 
+from gnomon._begun import is_meant_for_us
 from gnomon._threads import run_in_thread
 from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.engine.given import check_text
-from gnomon.engine.patience import Patience, is_meant_for_us
+from gnomon.engine.patience import Patience
 from gnomon.errors import ConfigError
 
 __all__ = ["Instructions", "Source", "check_instructions", "instructions_for", "told_by"]

@@ -14,6 +14,7 @@ from types import AsyncGeneratorType, TracebackType
 from typing import Protocol, Self, cast
 from weakref import ref
 
+from gnomon._begun import BrokenOff, is_meant_for_us
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.budget import Budget
 from gnomon.engine.calls import Batch, Calls
@@ -93,6 +94,8 @@ class Loop:
     that it alone runs it raises the error. What is yielded has been recorded before, but for deltas.
     """
 
+    is_broken: bool = False
+    """Whether it ended by an error that is no turn's own."""
     _epoch: int | None = None
     _state: TurnState | None = None
     _begun: tuple[frozenset[str], str] = frozenset(), ""
@@ -242,7 +245,11 @@ class Loop:
                 elif step.action != "again":
                     break
         except (GeneratorExit, asyncio.CancelledError):
+            self.is_broken = True
             await self._leave()
+            raise
+        except BaseException:
+            self.is_broken = True
             raise
         finally:
             await self._let_go()
@@ -514,7 +521,8 @@ class Loop:
             )
             answer = self._step = ModelStep(agent.hooks, agent.provider, event, self._clock, self.interrupt)
         if agent.guards is not None and agent.guards.holds_answers:
-            answer = self._held = HeldAnswer(answer, agent.guards)
+            output = agent.answer.mode if agent.answer is not None else None
+            answer = self._held = HeldAnswer(answer, agent.guards, output)
         return answer
 
     def _done(self, request: Request, response: Response) -> None:
@@ -542,6 +550,8 @@ class Loop:
     def _broken_off(self, error: BaseException, request: Request | None, attempt: Attempt) -> bool:
         """The turn keeps what was said, or fails; gives whether the error ends here."""
         self._channel.end()
+        if not isinstance(error, Exception) and not is_meant_for_us(error):
+            error = BrokenOff(error)  # of the instructions, or of whoever else is asked on the way
         if isinstance(error, Interrupted | GeneratorExit | asyncio.CancelledError):
             self._keep_partial(request, attempt)
             return isinstance(error, Interrupted)
@@ -560,7 +570,8 @@ class Loop:
         """A turn that is cut short keeps what was said and paid for."""
         if request is None or (self.planner.is_leaving and not self.planner.is_cancelled):
             return  # it will be asked again
-        response = partial(attempt.events, request, self._books)
+        said = self._held.said if self._held is not None else None
+        response = partial(attempt.events, request, self._books, said)
         if response is not None:
             self._heard(request, response)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["GRACE_S", "Late", "Patience", "is_meant_for_us", "left_alone"]
+__all__ = ["GRACE_S", "Late", "Patience", "left_alone"]
 
 log = logging.getLogger("gnomon.tools")
 
@@ -25,14 +25,6 @@ _left: set[asyncio.Task[Any]] = set()
 def left_alone() -> int:
     """How many tasks go on though they were told to end."""
     return len(_left)
-
-
-def is_meant_for_us(error: BaseException) -> bool:
-    """Whether an error ends whoever waits, and is not one of the work that was waited for."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is None or bool(task.cancelling())
-    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 class Late(Exception):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from gnomon.engine.patience import Patience, is_meant_for_us
+from gnomon._begun import is_meant_for_us
+from gnomon.engine.patience import Patience
 from gnomon.engine.tools import Job, Outcome, ToolRunner, checked_result
 from gnomon.types.events import QuestionAsked, ToolFinished
 from gnomon.types.messages import ToolResult

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gnomon._begun import is_meant_for_us
 from gnomon.contracts.tool import SupportsProgress, Tool, ToolContext
 from gnomon.engine.answer import OUTPUT_TOOL, Answer
 from gnomon.engine.capping import capped
@@ -23,7 +24,7 @@ from gnomon.engine.clock import Clock, SystemClock
 from gnomon.engine.definition import Definition, Traits
 from gnomon.engine.hooks import tool_step
 from gnomon.engine.ids import idempotency_key, new_id
-from gnomon.engine.patience import Late, Patience, is_meant_for_us
+from gnomon.engine.patience import Late, Patience
 from gnomon.engine.permissions import Verdict, always_rule, arguments_hash
 from gnomon.engine.turn import TurnState
 from gnomon.errors import AskUser, GnomonError, ToolDenied, ToolError, ToolTimeout
@@ -239,6 +240,9 @@ class ToolRunner:
         except GnomonError as error:
             log.warning("a hook broke the call %s of %r: %s", job.call.id, job.call.name, error)
             return ToolResult.of(job.call, f"not done: {encodable(error.summary)}", status="error")
+        except Exception:
+            log.exception("a hook broke the call %s of %r", job.call.id, job.call.name)
+            return ToolResult.of(job.call, "not done: internal error in a hook", status="error")
         return outcome if isinstance(outcome, QuestionAsked) else checked_result(job.call, outcome)
 
     def _rewritten(self, job: Job, call: ToolCall) -> Job:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import cast, get_args
 
-from gnomon._begun import Overdue, within
+from gnomon._begun import BrokenOff, Overdue, is_meant_for_us, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
@@ -116,6 +116,10 @@ class _Around:
             if error is self._error:
                 raise
             raise HookFailed(f"hook {name!r} failed around {event.name!r}: {_said(error)}") from error
+        except BaseException as error:
+            if is_meant_for_us(error):
+                raise
+            raise _ended(error, name, event) from error
         if stream is self._given and self._given is not None:
             return self._given  # untouched: an event costs nothing more
         if not isinstance(stream, PullStream):
@@ -162,8 +166,16 @@ async def _checked(
             raise
         except Exception as error:
             raise HookFailed(f"hook {name!r} failed around {event.name!r}: {_said(error)}") from error
+        except BaseException as error:
+            if is_meant_for_us(error):
+                raise
+            raise _ended(error, name, event) from error
     if not is_over:
         raise HookFailed(f"hook {name!r} gave no {ends[0].__name__} at the end of {event.name!r}")
+
+
+def _ended(error: BaseException, name: str, event: HookEvent) -> HookFailed:
+    return HookFailed(f"hook {name!r} failed around {event.name!r}: {BrokenOff(error)}")
 
 
 def _said(error: BaseException) -> str:

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from gnomon._begun import is_meant_for_us
 from gnomon.contracts.storage import MemoryStore
-from gnomon.engine.patience import Late, Patience, is_meant_for_us
+from gnomon.engine.patience import Late, Patience
 from gnomon.errors import InvalidInput, Unavailable
 from gnomon.memory._scope import Scope
 from gnomon.types.records import MemoryRecord

@@ -125,13 +125,17 @@ class Attending:
         if self._kin is not None:
             await report(runtime, ledger, self._kin)
         runtime.rows.settle(ledger)
-        if runtime.is_closing:
+        if runtime.is_closing or self._is_failed():
             return
         if has_work(ledger.fold, runtime.agent, runtime.clock.now()):
             await runtime.wake(ledger.session_id, ledger.fold.seq)
         elif (at := wakes_at(ledger.fold)) is not None:
             delay_s = (at - runtime.clock.now()).total_seconds()
             runtime.look_at(ledger.session_id, max(delay_s, 0.01))
+
+    def _is_failed(self) -> bool:
+        """Whether the driver runs it again, after a while: at once, it would fail as fast as it can."""
+        return self._is_driven and self.loop is not None and self.loop.is_broken
 
     async def _see_to_row(self) -> None:
         """What was begun has a row, however it ended; nobody waits for ever for a store that hangs."""
