@@ -103,6 +103,8 @@ class Calls:
         if unsettled:
             return Batch((), unsettled, "settle")
         answered = [job for job in jobs if self._is_answered(job, turn)]
+        if answered and self._agent.guards is not None and self._agent.guards.results:
+            return Batch((), answered, "collect")
         if answered:
             return Batch([self._answer(runner, job, turn) for job in answered], answered, "answer")
         if jobs[0].asks is not None and jobs[0].call.id not in turn.requests:
@@ -154,9 +156,13 @@ class Calls:
 
     async def _collect_ended(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            finished = turn.finished_of(job.call.id)
-            assert finished is not None
-            self._facts.append(await runner.told(job, outcome(job.call, finished)))
+            finished, answer = turn.finished_of(job.call.id), turn.answers.get(job.call.id)
+            if finished is not None:
+                result = outcome(job.call, finished)
+            else:
+                assert answer is not None
+                result = ToolResult.of(job.call, *answer.content)
+            self._facts.append(await runner.told(job, result))
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         journal = self._journal

@@ -314,7 +314,9 @@ class Fold:
         waited = self.waiting.pop(guarded.message_id, None)
         seq = self.taken.get(guarded.message_id)
         if waited is None and seq is not None:
-            self._view.replace(seq, guarded.message)
+            old = self._view.replace(seq, guarded.message)
+            if old is not None and self.turn is not None:
+                self.turn.replace(old, guarded.message)
         elif waited is not None and guarded.message is not None:
             self.waiting[guarded.message_id] = Waiting(
                 waited.seq, msgspec.structs.replace(waited.received, message=guarded.message)

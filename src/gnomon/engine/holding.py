@@ -207,7 +207,7 @@ class HeldAnswer:
         return msgspec.structs.replace(message, content=tuple(parts))
 
     async def _check_mixed(self, said: Message) -> None:
-        """What was said in turns cannot be replaced in part: as it reads and as it came, it passes or stops."""
+        """What was said in turns is not replaced in part: as it reads and as it came, it passes or stops."""
         thoughts = "".join(part.text for part in said.content if isinstance(part, Thinking))
         came = [
             gates.released + "".join(event.text for event in self._behind if isinstance(event, kind))

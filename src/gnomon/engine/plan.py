@@ -126,7 +126,8 @@ class Planner:
         started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=inputs)
         if is_cancelled:  # before it began
             reason = fold.cancel.reason if fold.cancel is not None else ""
-            return Step((started, TurnCancelled(turn_id, reason, cost=0.0)), "again")
+            unseen = (*self._against(turn_id, inputs), *self._unchecked(turn_id, inputs))
+            return Step((started, *unseen, TurnCancelled(turn_id, reason, cost=0.0)), "again")
         guarded = self._against(turn_id, inputs)
         self._stopped = stopped_by(guarded) if guarded else None
         if self._stopped is not None:
@@ -139,6 +140,23 @@ class Planner:
         """What guardrails have against the messages that the model would be shown now."""
         found = [each for message_id in inputs for each in self.guarded.get(message_id, ())]
         return [msgspec.structs.replace(each, turn_id=turn_id) for each in found]
+
+    def _unchecked(self, turn_id: str, inputs: Sequence[str]) -> list[Guarded]:
+        """Messages that no guardrail was shown, and so no model is."""
+        guards = self._agent.guards
+        if guards is None or not guards.input:
+            return []
+        return [
+            Guarded(
+                turn_id=turn_id,
+                guardrail=guards.input[0].name,
+                position="input",
+                reason="cancelled before it was checked",
+                message_id=message_id,
+            )
+            for message_id in inputs
+            if message_id not in self.guarded
+        ]
 
     def _inputs(self, fold: Fold, facts: Sequence[LedgerEntry]) -> tuple[str, ...]:
         """One turn a message; what is handed in together is answered together."""

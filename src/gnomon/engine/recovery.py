@@ -10,7 +10,7 @@ import logging
 
 from gnomon._begun import is_meant_for_us
 from gnomon.engine.patience import Patience
-from gnomon.engine.tools import Job, Outcome, ToolRunner, checked_result
+from gnomon.engine.tools import Job, Outcome, ToolRunner
 from gnomon.types.events import QuestionAsked, ToolFinished
 from gnomon.types.messages import ToolResult
 
@@ -29,7 +29,7 @@ async def recovered(job: Job, runner: ToolRunner, turn_id: str) -> Outcome | Non
         try:
             asking = job.traits.lookup.lookup(runner.key(job.call), job.call.arguments)
             found = await Patience(job.traits.timeout_s).wait_for(asking, job.call.name)
-            return None if found is None else runner.finished(job, checked_result(job.call, found))
+            return None if found is None else await runner.told(job, found)
         except BaseException as error:
             if is_meant_for_us(error):
                 raise

@@ -223,6 +223,11 @@ class TurnState:
             case _:
                 pass
 
+    def replace(self, old: Message, new: Message | None) -> None:
+        """What it was given is another message, or none: its messages may be handed to another run."""
+        shown = [(new if each is old else each) for each in self.messages]
+        self.messages = [each for each in shown if each is not None]
+
     def count(self, usages: Sequence[Usage], cost: Decimal | None) -> None:
         """What was spent without a message to show for it."""
         self.usage = add_usage((self.usage, *usages))

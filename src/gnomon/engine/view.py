@@ -35,11 +35,13 @@ class View:
         # Before all events, so that the next compaction drops it.
         self._show([*((0, message) for message in head), *kept])
 
-    def replace(self, seq: int, message: Message | None) -> None:
-        """Show another message at that place, or none."""
+    def replace(self, seq: int, message: Message | None) -> Message | None:
+        """Show another message at that place, or none; gives the one that stood there."""
+        old = next((other for at, other in zip(self._places, self._messages, strict=True) if at == seq), None)
         placed = zip(self._places, self._messages, strict=True)
         shown = [(at, message if at == seq else other) for at, other in placed]
         self._show([(at, other) for at, other in shown if other is not None])
+        return old
 
     def _show(self, placed: Sequence[tuple[int, Message]]) -> None:
         self._places, self._messages = [at for at, _ in placed], [message for _, message in placed]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from gnomon.engine.definition import Definition
 from gnomon.engine.fold import Fold
 from gnomon.engine.ids import new_id
@@ -11,7 +15,7 @@ from gnomon.engine.turn import REPAIR
 from gnomon.errors import Conflict
 from gnomon.session._auditing import forked_from
 from gnomon.session.runtime import Runtime
-from gnomon.types.events import Claimed, LedgerEntry, Released, TurnCancelled, TurnStarted
+from gnomon.types.events import Claimed, Guarded, LedgerEntry, Released, TurnCancelled, TurnStarted
 from gnomon.types.messages import Message
 
 __all__ = ["forked"]
@@ -33,25 +37,39 @@ async def forked(runtime: Runtime, session_id: str, source: Ledger, end: int) ->
     await ledger.copy_from(source.session_id, end)
     if runtime.chores.observing.audit:
         await forked_from(storage, session_id, source.session_id, end)
-    await ledger.receive(*_ended_here(ledger.fold, runtime.agent, runtime.owner))
+    guarded = await _guarded(ledger.fold, runtime.agent)
+    await ledger.receive(*_ended_here(ledger.fold, runtime.agent, runtime.owner, guarded))
     await ledger.project("idle", runnable=False)
     return ledger
 
 
-def _ended_here(fold: Fold, agent: Definition, owner: str) -> list[LedgerEntry]:
+async def _guarded(fold: Fold, agent: Definition) -> list[Guarded]:
+    """What guardrails have against the messages that wait: they have not been looked at."""
+    if agent.guards is None or not agent.guards.input:
+        return []
+    waiting = [(at, each.received.message) for at, each in fold.waiting.items()]
+    return [found for at, message in waiting for found in await agent.guards.message(at, message)]
+
+
+def _ended_here(
+    fold: Fold, agent: Definition, owner: str, guarded: Sequence[Guarded] = ()
+) -> list[LedgerEntry]:
     """What ends that which is open in a copy; the claim on it is of the session it was copied from."""
     turn, epoch = fold.open_turn, fold.epoch + 1
     waiting = tuple(at for at in fold.waiting if not at.startswith(REPAIR))
     if turn is None and fold.owner is None and not waiting:
         return []
     ending = cancelling(turn, _FORKED, agent) if turn is not None else ()
-    return [Claimed(owner, epoch), *ending, *_unanswered(waiting, agent), Released(owner, epoch)]
+    return [Claimed(owner, epoch), *ending, *_unanswered(waiting, agent, guarded), Released(owner, epoch)]
 
 
-def _unanswered(waiting: tuple[str, ...], agent: Definition) -> tuple[LedgerEntry, ...]:
+def _unanswered(
+    waiting: tuple[str, ...], agent: Definition, guarded: Sequence[Guarded]
+) -> tuple[LedgerEntry, ...]:
     """Messages that waited are part of the conversation; the session they were sent to answers them."""
     if not waiting:
         return ()
     turn_id = new_id("turn")
     started = TurnStarted(turn_id, agent.name, agent.model, agent.hash, inputs=waiting)
-    return started, TurnCancelled(turn_id, _FORKED, cost=0.0)
+    against = (msgspec.structs.replace(each, turn_id=turn_id) for each in guarded)
+    return (started, *against, TurnCancelled(turn_id, _FORKED, cost=0.0))
