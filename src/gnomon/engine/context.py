@@ -96,12 +96,14 @@ class Context:
         messages = await self._compact(tuple(fold.messages), max(budget - self._of(new), 1), ask)
         if len(messages) == len(fold.messages) and all(map(_same, messages, fold.messages)):
             return None
-        made = _compaction(fold, messages)
+        made, after = _compaction(fold, messages), self._counter.count_messages(messages)
+        if after >= before:
+            raise ContextTooLong(f"compactor {self.name!r} made {after} tokens of {before}")
         return Compacted(
             turn_id=turn_id,
             view_start=made.view_start,
             tokens_before=before,
-            tokens_after=self._counter.count_messages(messages),
+            tokens_after=after,
             head=made.head,
             reason=reason,
             compactor=self.name,

@@ -301,6 +301,7 @@ class Loop:
                 continue
             if self._prelude is not None and step.action == "ask":
                 prepared = await self._prepared(self._prelude, step, is_claimed=claim is None)
+                self._pay(self._prelude)
                 if prepared is None:
                     continue
                 step = prepared
@@ -470,6 +471,15 @@ class Loop:
         self._facts = []
         if not self._journal.is_shared:
             self._state = self._journal.fold.turn
+        if self._prelude is not None:
+            self._pay(self._prelude)
+
+    def _pay(self, prelude: Prelude) -> None:
+        """The turn pays for shorter views that came to nothing; for those before it, too."""
+        if prelude.unpaid and self._state is not None and self._state.ended is None:
+            for aside in prelude.unpaid:
+                self._state.count((aside.usage,), aside.cost)
+            prelude.unpaid.clear()
 
     def _begin(self, started: TurnStarted) -> None:
         if self._journal.is_shared:

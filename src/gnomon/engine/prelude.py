@@ -34,6 +34,8 @@ class Prelude:
         self._journal = journal
         self._planner = planner
         self._clock = clock
+        self.unpaid: list[Aside] = []
+        """What was asked for shorter views that came to nothing, until a turn has paid for it."""
 
     def take_in(self, error: Exception, message_id: str) -> bool:
         """The model found the conversation too long: whether it is to be made shorter, once a message."""
@@ -49,8 +51,10 @@ class Prelude:
         context = self._agent.context
         if context is None or self._tried_at == self._journal.fold.seq:
             return False
+        if self._too_long is not None:
+            return True
         new = [message for _, message in self._inputs(entries, facts)]
-        return self._too_long is not None or context.is_full(self._journal.fold, new)
+        return bool(self._journal.fold.messages) and context.is_full(self._journal.fold, new)
 
     async def check(self, entries: Sequence[LedgerEntry], facts: Sequence[LedgerEntry]) -> bool:
         """Look at what is new; whether the planner is to decide again."""
@@ -75,13 +79,16 @@ class Prelude:
         aside = Aside(self._agent, self._clock, self._journal.session_id, turn_id)
         new = [message for _, message in self._inputs(entries, facts)]
         reason = "budget" if too_long is None else "too_long"
+        self.unpaid.append(aside)
         try:
             made = await context.compacted(fold, reason, aside, turn_id=turn_id, new=new)
         except GnomonError as error:
             return self._failed(error, too_long, context)
-        if made is None and too_long is not None:
-            self._planner.failure = too_long
-        return None if made is None else aside.paid(made)
+        if made is None:
+            self._planner.failure = too_long or self._planner.failure
+            return None
+        self.unpaid.remove(aside)
+        return aside.paid(made)
 
     def _failed(self, error: GnomonError, too_long: ContextTooLong | None, context: Context) -> None:
         """Without a shorter view the model is asked with the long one; unless it has refused that."""

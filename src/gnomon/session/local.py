@@ -372,13 +372,13 @@ class LocalSession(Generic[Out]):
             raise ConfigError(
                 f"the agent {runtime.agent.name!r} has no compactor", hint='Agent(compactor="truncate")'
             )
-        ledger = await self._opened()
+        ledger, aside = await self._opened(), Aside(runtime.agent, runtime.clock, self._id)
         for _ in range(TRIES):
             if ledger.fold.open_turn is not None:
                 raise Conflict(
                     f"session {self._id!r} has an open turn", hint="wait for its end, or cancel it"
                 )
-            seen, aside = ledger.fold.seq, Aside(runtime.agent, runtime.clock, self._id)
+            seen = ledger.fold.seq
             made = await context.compacted(ledger.fold, "asked", aside)
             if made is None:
                 return None
