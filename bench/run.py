@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import agents
+import around
 import counting
 import growing
 import guarding
@@ -35,6 +36,7 @@ _PARTS = (
     wire,
     counting,
     limiting,
+    around,
     guarding,
     storing,
     sharing,

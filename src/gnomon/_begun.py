@@ -34,31 +34,27 @@ def is_meant_for_us(error: BaseException) -> bool:
 
 async def within(work: Awaitable[_T], limit_s: float) -> _T:
     """What the work gives; `Overdue` when it has not ended by then, and was cancelled."""
+    timer: asyncio.Timeout | None = None
     try:
-        return await _within(work, limit_s)
+        if asyncio.iscoroutine(work):
+            try:
+                waits_for = work.send(None)
+            except StopIteration as done:
+                return cast(_T, done.value)
+            work = cast("Awaitable[_T]", Begun(work, waits_for))
+        timer = asyncio.timeout(limit_s)
+        async with timer:
+            return await work
+    except TimeoutError:
+        if timer is not None and timer.expired():
+            raise Overdue from None
+        raise  # the work's own
     except Exception:
         raise
     except BaseException as error:
         if is_meant_for_us(error):
             raise
         raise BrokenOff(error) from error
-
-
-async def _within(work: Awaitable[_T], limit_s: float) -> _T:
-    if asyncio.iscoroutine(work):
-        try:
-            waits_for = work.send(None)
-        except StopIteration as done:
-            return cast(_T, done.value)
-        work = cast("Awaitable[_T]", Begun(work, waits_for))
-    timer = asyncio.timeout(limit_s)
-    try:
-        async with timer:
-            return await work
-    except TimeoutError:
-        if timer.expired():
-            raise Overdue from None
-        raise  # the work's own
 
 
 class Begun:

@@ -161,7 +161,7 @@ async def test_an_output_hides_nothing_behind_escapes() -> None:
         agent = Agent(
             Told(said), output=Verdict, output_mode="native", guardrails=[Word(replacement=replacement)]
         )
-        with pytest.raises(GuardrailTripped, match="the output"):
+        with pytest.raises(GuardrailTripped, match="the answer"):
             await read(agent)
     fine = [TextDelta(0, '{"why":"\\u0066ine\\n"}'), ended()]
     turn, _ = await read(Agent(Told(fine), output=Verdict, output_mode="native", guardrails=[Word()]))

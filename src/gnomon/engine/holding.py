@@ -9,11 +9,10 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from gnomon.engine._plain_json import is_json, says_twice, unescaped
-from gnomon.engine.answer import OUTPUT_TOOL
+from gnomon.engine._checks import Checks
+from gnomon.engine._plain_json import unescaped
 from gnomon.engine.gates import Gates
-from gnomon.engine.guards import Guard, Guards, Tripped, checked
-from gnomon.errors import GuardrailTripped
+from gnomon.engine.guards import Guards
 from gnomon.stream import PullStream, StreamFold
 from gnomon.types.events import (
     AttemptDiscarded,
@@ -50,7 +49,7 @@ class HeldAnswer:
     ) -> None:
         self._answer = answer
         self._guards = guards
-        self._output = output
+        self._output: Literal["native", "tool"] | None = output
         self._shown: PullStream[RunEvent] | None = None
         self._fold = StreamFold()
         self.said = StreamFold()
@@ -69,8 +68,7 @@ class HeldAnswer:
         self._behind: list[RunEvent] = []
         """What waits behind text."""
         self._calls: dict[str, ToolCallStart] = {}
-        self._trips: list[tuple[str, Tripped]] = []
-        """Against the arguments of calls, by the call; and against the answer as a whole."""
+        self._checks = Checks(self._guards, self._output)
 
     def guarded(self, turn_id: str, message_id: str) -> list[Guarded]:
         """What the guardrails had against it."""
@@ -85,7 +83,7 @@ class HeldAnswer:
                 call_id=call_id,
                 replaced=trip.replacement is not None,
             )
-            for call_id, trip in (*texts, *self._trips)
+            for call_id, trip in (*texts, *self._checks.trips)
         ]
 
     async def __aenter__(self) -> PullStream[RunEvent]:
@@ -103,7 +101,15 @@ class HeldAnswer:
 
     async def _released(self, events: PullStream[RunEvent]) -> AsyncGenerator[RunEvent, None]:
         async for event in events:
-            if event.__class__ is Done:
+            kind = event.__class__
+            if (kind is TextDelta or kind is ThinkingDelta) and self._goes_on(cast(TextDelta, event)):
+                # More of the same, as nearly always: this is what a token passes through.
+                self.said.add(event)
+                for each in self._show(await self._gates[kind].feed(cast(TextDelta, event).text)):
+                    self._fold.add(each)
+                    yield each
+                continue
+            if kind is Done:
                 is_told = cast(Done, event).response.message == self.said.message
                 shown = self._finished(cast(Done, event), is_told=is_told)
             else:
@@ -113,6 +119,13 @@ class HeldAnswer:
                 async for each in shown:
                     self._fold.add(each)
                     yield each
+
+    def _goes_on(self, delta: TextDelta | ThinkingDelta) -> bool:
+        """Whether it is more of the block that is being said, and nothing waits behind that."""
+        at = self._at
+        if at is None or self._behind or self._is_mixed:
+            return False
+        return at[1] == delta.index and at[0] is delta.__class__
 
     async def _through(self, event: RunEvent) -> AsyncGenerator[RunEvent, None]:
         """What may be shown once that event has come."""
@@ -200,9 +213,9 @@ class HeldAnswer:
         parts: list[Part] = []
         for part in message.content:
             if isinstance(part, Text | Thinking):
-                part = _with_text(part, await self._checked(self._guards.output, part.text, "the answer"))
+                part = _with_text(part, await self._checks.answer(part.text))
             elif isinstance(part, ToolCall):
-                part = await self._passed(part)
+                part = await self._checks.call(part)
             parts.append(part)
         return msgspec.structs.replace(message, content=tuple(parts))
 
@@ -214,75 +227,27 @@ class HeldAnswer:
             for kind, gates in self._gates.items()
         ]
         for text in (said.text, thoughts, *came):
-            if text and await self._checked(self._guards.output, text, "the answer") != text:
-                raise self._trips[-1][1].error("the answer, whose blocks are mixed")
+            await self._checks.answer_as_it_is(text, "whose blocks are mixed")
 
     async def _check_output(self, text: str) -> None:
         """An output is read without its escapes, behind which something could hide."""
         if "\\" in text and (plain := unescaped(text)) != text:
-            passed = await self._checked(self._guards.output, plain, "the output")
-            if passed != plain:
-                raise self._trips[-1][1].error("the output, which is shown already")
-
-    def _guards_of(self, name: str) -> Sequence[Guard]:
-        """Who looks at the arguments of a call."""
-        if self._output == "tool" and name == OUTPUT_TOOL:
-            return tuple(dict.fromkeys((*self._guards.arguments, *self._guards.output)))
-        return self._guards.arguments
+            await self._checks.answer_as_it_is(plain, "whose output is hidden behind escapes")
 
     async def _called(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd) -> Sequence[RunEvent]:
         """A call is shown when it is whole, with the arguments that were passed."""
         match event:
-            case ToolCallStart(id=call_id, name=name) if self._guards_of(name):
+            case ToolCallStart(id=call_id, name=name) if self._checks.guards_of(name):
                 self._calls[call_id] = event
                 return ()
             case ToolCallDelta(id=call_id) if call_id in self._calls:
                 return ()
-            case ToolCallEnd(index=index, call=call) if self._guards_of(call.name):
+            case ToolCallEnd(index=index, call=call) if self._checks.guards_of(call.name):
                 started = self._calls.pop(call.id, ToolCallStart(index, call.id, call.name))
-                passed = await self._passed(call)
+                passed = await self._checks.call(call)
                 return (started, ToolCallDelta(index, call.id, passed.arguments), ToolCallEnd(index, passed))
             case _:
                 return (event,)
-
-    async def _passed(self, call: ToolCall) -> ToolCall:
-        guards, where = self._guards_of(call.name), f"a call of {call.name!r}"
-        try:
-            given: object = msgspec.json.decode(call.arguments)
-        except (msgspec.DecodeError, ValueError, RecursionError):  # it is cut off, and never run
-            plain = unescaped(call.arguments)
-            text = await self._checked(guards, plain, where, call.id)
-            return call if text == plain else msgspec.structs.replace(call, arguments=text)
-        # Each text as a person reads it, since escapes could hide something; then all of them together.
-        passed = await self._checked_texts(guards, call, given)
-        plain = msgspec.json.encode(passed).decode()
-        text = await self._checked(guards, plain, where, call.id)
-        if text != plain and not is_json(text):
-            named = self._trips[-1][1].guardrail
-            raise GuardrailTripped(f"guardrail {named!r} gave arguments for {call.name!r} that are no JSON")
-        is_same = text == plain and passed == given and not says_twice(call.arguments)
-        return call if is_same else msgspec.structs.replace(call, arguments=text)
-
-    async def _checked(self, guards: Sequence[Guard], text: str, where: str, call_id: str = "") -> str:
-        passed, trips = await checked(guards, text)
-        self._trips += [(call_id, trip) for trip in trips]
-        for trip in trips:
-            if trip.replacement is None:
-                raise trip.error(where)
-        return passed
-
-    async def _checked_texts(self, guards: Sequence[Guard], call: ToolCall, value: object) -> object:
-        match value:
-            case str() if value:
-                return await self._checked(guards, value, f"a call of {call.name!r}", call.id)
-            case list():
-                items = cast("list[object]", value)
-                return [await self._checked_texts(guards, call, each) for each in items]
-            case dict():
-                plain = cast("dict[str, object]", value)
-                return {key: await self._checked_texts(guards, call, each) for key, each in plain.items()}
-            case _:
-                return value
 
 
 def _with_text(part: Text | Thinking, text: str) -> Part:

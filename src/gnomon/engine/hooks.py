@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from gnomon.contracts.hook import Hook, SupportsAround
+from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.contracts.provider import Provider
 from gnomon.engine.clock import Clock
 from gnomon.engine.interrupt import Interrupt
@@ -112,7 +112,6 @@ class ModelStep:
 
     async def __aenter__(self) -> PullStream[RunEvent]:
         try:
-            await self._interrupt.wait(self._hook.before(self._event))
             self._answer = await self._interrupt.wait(self._opened())
         except BaseException as error:
             await self._end(error)
@@ -129,9 +128,9 @@ class ModelStep:
             await self._end(error)
 
     async def _opened(self) -> PullStream[RunEvent]:
-        if isinstance(self._hook, SupportsAround):
-            return await self._hook.around(self._event, self._call)
-        return await self._call(self._event)
+        await self._hook.before(self._event)
+        around = _around(self._hook)
+        return await (self._call(self._event) if around is None else around(self._event, self._call))
 
     async def _call(self, event: HookEvent) -> PullStream[RunEvent]:
         if event.request is None:
@@ -141,6 +140,11 @@ class ModelStep:
     async def _end(self, error: BaseException | None) -> None:
         told = None if error is None else _told(error)
         await self._hook.after(_ended(self._event, self._clock, error=told, response=self.response))
+
+
+def _around(hook: Hook) -> Callable[[HookEvent, Step], Awaitable[PullStream[RunEvent]]] | None:
+    """What a hook offers around a step. To ask whether it `SupportsAround` costs as much as a short turn."""
+    return cast("SupportsAround", hook).around if hasattr(hook, "around") else None
 
 
 async def tool_step(
@@ -154,8 +158,8 @@ async def tool_step(
     failure: BaseException | None = None
     try:
         await hook.before(event)
-        if isinstance(hook, SupportsAround):
-            outcome = await _last(await hook.around(event, _Running(run).call))
+        if (around := _around(hook)) is not None:
+            outcome = await _last(await around(event, _Running(run).call))
         else:
             assert event.tool_call is not None
             outcome = await run(event.tool_call)

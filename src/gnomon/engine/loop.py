@@ -216,7 +216,7 @@ class Loop:
         try:
             while True:
                 step, written = await self._commit()
-                if self._watched is not None:
+                if self._watched is not None and self._unseen:
                     await self._see()
                 for entry in written:
                     if not isinstance(entry, _UNSHOWN):
@@ -262,7 +262,8 @@ class Loop:
             await self._made_calls.end()
         try:
             if self._watched is not None:
-                await self._see()  # what was written while somebody left
+                if self._unseen:
+                    await self._see()  # what was written while somebody left
                 await self._watched.session_ends()
         finally:
             if self._attendant is not None:

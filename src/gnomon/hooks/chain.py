@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from typing import cast, get_args
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Sequence
+from types import CoroutineType
+from typing import Literal, cast, get_args
 
-from gnomon._begun import BrokenOff, Overdue, is_meant_for_us, within
+from gnomon._begun import Begun, BrokenOff, Overdue, is_meant_for_us, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
@@ -51,34 +52,47 @@ class Chain:
         return self._hooks
 
     async def before(self, event: HookEvent) -> None:
-        at = 0
-        try:
-            for at, hook in enumerate(self._hooks, 1):  # noqa: B007 - how far it came is told below
-                await self._look(hook, "before", event)
-        except BaseException:
-            event.notes[self._reached] = at  # only who had its `before` gets its `after`
-            raise
+        reached, broken = await self._look(self._hooks, "before", event)
+        if broken is not None:
+            event.notes[self._reached] = reached  # only who had its `before` gets its `after`
+            raise broken
 
     async def after(self, event: HookEvent) -> None:
-        reached = cast(int, event.notes.pop(self._reached, len(self._hooks)))
-        broken: BaseException | None = None
-        for hook in reversed(self._hooks[:reached]):
-            try:
-                await self._look(hook, "after", event)
-            except BaseException as error:  # noqa: BLE001 - the others are told of the end all the same
-                broken = error
+        hooks = self._hooks
+        if self._reached in event.notes:
+            hooks = hooks[: cast(int, event.notes.pop(self._reached))]
+        _, broken = await self._look(hooks[::-1], "after", event)
         if broken is not None:
             raise broken
 
-    async def _look(self, hook: Hook, when: str, event: HookEvent) -> None:
-        try:
-            await within(hook.before(event) if when == "before" else hook.after(event), self._patience_s)
-        except Overdue:
-            log.warning(
-                "hook %r was given up: %s took over %gs", *_place(hook, when, event), self._patience_s
-            )
-        except Exception:
-            log.exception("hook %r failed in %s", *_place(hook, when, event))
+    async def _look(
+        self, hooks: Sequence[Hook], when: Literal["before", "after"], event: HookEvent
+    ) -> tuple[int, BaseException | None]:
+        """How many have looked, and what ends whoever waits: of an end all others are told all the same."""
+        broken: BaseException | None = None
+        for at, hook in enumerate(hooks, 1):
+            try:
+                work: object = hook.before(event) if when == "before" else hook.after(event)
+                if work.__class__ is CoroutineType:
+                    # Nearly all are done at once, and then need no timer. This is what a hook costs.
+                    try:
+                        waits_for = cast("Coroutine[object, None, None]", work).send(None)
+                    except StopIteration:
+                        continue
+                    work = Begun(work, waits_for)
+                await within(cast("Awaitable[object]", work), self._patience_s)
+            except Overdue:
+                log.warning(
+                    "hook %r was given up: %s took over %gs", *_place(hook, when, event), self._patience_s
+                )
+            except BaseException as error:
+                if not isinstance(error, Exception) and is_meant_for_us(error):
+                    broken = error
+                    if when == "before":
+                        return at, broken
+                else:
+                    log.exception("hook %r failed in %s", *_place(hook, when, event))
+        return len(hooks), broken
 
     async def around(self, event: HookEvent, call: Step) -> PullStream[RunEvent]:
         step = call
