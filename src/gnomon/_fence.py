@@ -10,5 +10,6 @@ __all__ = ["fenced"]
 def fenced(tag: str, text: str) -> str:
     """The text between `<tag>` and `</tag>`; where it names that tag itself, it does so as `&lt;tag`."""
     # Also with spaces or invisible characters in between, which a model may read as the same.
-    own = re.compile(rf"<(?=[^\w<>]{{0,20}}{re.escape(tag)})", re.IGNORECASE)
+    name = r"[^\w<>]{0,8}".join(map(re.escape, tag))
+    own = re.compile(rf"<(?=[^\w<>]{{0,200}}{name})", re.IGNORECASE)
     return f"<{tag}>\n{own.sub('&lt;', text)}\n</{tag}>"

@@ -115,6 +115,20 @@ async def test_instructions_that_end_themselves_fail_the_turn(store: str | None)
         await asked(Agent(Told(FINE), instructions=instructions, storage=store), store)
 
 
+class EndingSource:
+    def tools(self) -> tuple[()]:
+        return ()
+
+    async def instructions(self, context: ToolContext) -> str:
+        raise asyncio.CancelledError
+
+
+async def test_a_source_that_ends_itself_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(Told(FINE), instructions="Be brief.", skills=[EndingSource()])  # type: ignore[list-item]
+    assert await asked(agent, None) == "Fine."
+    assert "EndingSource says nothing" in caplog.text
+
+
 class EndingCompactor:
     async def compact(self, messages: object, budget: int) -> tuple[Message, ...]:
         raise asyncio.CancelledError
