@@ -1,5 +1,8 @@
 """Text on its way out, held back until a guardrail has passed it.
 
+An answer may stand in several blocks, and whoever reads it reads them as one. So a block
+that has ended is let go of, and still known: what begins in it and ends in the next is found.
+
 A guardrail that needs `n` characters to see what it looks for is shown pieces that
 overlap, and text is let go of when everything that could begin in it was seen. A piece
 is cut anywhere, so what is found in one may be half a word: an alarm is looked into before
@@ -33,7 +36,7 @@ class Gate(Protocol):
         ...
 
     async def finish(self) -> str:
-        """The text is whole; the rest of it."""
+        """A block of the text is whole; the rest of it. More of the text may follow."""
         ...
 
     @property
@@ -43,7 +46,7 @@ class Gate(Protocol):
 
 
 class Gates:
-    """One text on its way past several guardrails, one after another."""
+    """One text on its way past several guardrails, one after another: all blocks of one kind."""
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.trips: list[Tripped] = []
@@ -100,10 +103,21 @@ async def _passed(guard: Guard, text: str, trips: list[Tripped]) -> str:
     return trip.replacement
 
 
+def _after(shown: str, passed: str, guard: Guard) -> str:
+    """What comes after that which was shown before."""
+    if not passed.startswith(shown):
+        raise GuardrailTripped(
+            f"guardrail {guard.name!r} would change what was shown already",
+            hint="what it looks for stands in several blocks, or is longer than its view",
+        )
+    return passed[len(shown) :]
+
+
 class _WholeGate:
     def __init__(self, guard: Guard, trips: list[Tripped]) -> None:
         self._guard = guard
         self._trips = trips
+        self._shown = ""
         self._pieces: list[str] = []
 
     @property
@@ -116,13 +130,19 @@ class _WholeGate:
 
     async def finish(self) -> str:
         text, self._pieces = "".join(self._pieces), []
-        return await _passed(self._guard, text, self._trips) if text else ""
+        if not text:
+            return ""
+        shown = self._shown
+        self._shown = await _passed(self._guard, shown + text, self._trips)
+        return _after(shown, self._shown, self._guard)
 
 
 class _SentenceGate:
     def __init__(self, guard: Guard, trips: list[Tripped]) -> None:
         self._guard = guard
         self._trips = trips
+        self._shown = ""
+        """How the sentence begins that was shown in part."""
         self._held = ""
 
     @property
@@ -134,16 +154,20 @@ class _SentenceGate:
         out = ""
         while found := _SENTENCE_END.search(self._held):
             out += await self._let_go(found.end())
+            self._shown = ""
         if len(self._held) > _LONGEST_SENTENCE:
-            out += await self._let_go(len(self._held))
+            out += await self._let_go(self._held.rfind(" ") + 1 or len(self._held))
         return out
 
     async def finish(self) -> str:
         return await self._let_go(len(self._held)) if self._held else ""
 
     async def _let_go(self, end: int) -> str:
-        sentence, self._held = self._held[:end], self._held[end:]
-        return await _passed(self._guard, sentence, self._trips)
+        shown, piece, self._held = self._shown, self._held[:end], self._held[end:]
+        passed = await _passed(self._guard, shown + piece, self._trips)
+        cut = max(len(passed) - _LONGEST_SENTENCE, 0)
+        self._shown = passed[passed.find(" ", cut) + 1 if cut else 0 :]
+        return _after(shown, passed, self._guard)
 
 
 class _WindowGate:
@@ -188,11 +212,7 @@ class _WindowGate:
     async def _look_into(self, tail: int | None) -> str:
         """What the guardrail has against the text, now that nothing is found in the tail of it."""
         passed = await _passed(self._guard, self._text, self._trips)
-        if not passed.startswith(self._text[: self._released]):
-            raise GuardrailTripped(
-                f"guardrail {self._guard.name!r} would change what was shown already",
-                hint="its view is too small for what it looks for",
-            )
+        _after(self._text[: self._released], passed, self._guard)
         self._alarm = None
         self._text = passed
         return self._let_go(len(passed) if tail is None else len(passed) - self._size + 1)

@@ -514,7 +514,8 @@ class Loop:
             )
             answer = self._step = ModelStep(agent.hooks, agent.provider, event, self._clock, self.interrupt)
         if agent.guards is not None and agent.guards.holds_answers:
-            answer = self._held = HeldAnswer(answer, agent.guards)
+            output = agent.answer.mode if agent.answer is not None else None
+            answer = self._held = HeldAnswer(answer, agent.guards, output)
         return answer
 
     def _done(self, request: Request, response: Response) -> None:
@@ -560,7 +561,8 @@ class Loop:
         """A turn that is cut short keeps what was said and paid for."""
         if request is None or (self.planner.is_leaving and not self.planner.is_cancelled):
             return  # it will be asked again
-        response = partial(attempt.events, request, self._books)
+        said = self._held.said if self._held is not None else None
+        response = partial(attempt.events, request, self._books, said)
         if response is not None:
             self._heard(request, response)
 
