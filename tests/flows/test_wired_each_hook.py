@@ -9,13 +9,16 @@ import pytest
 from wired import DOORS, PRICES, USED
 
 from gnomon import Agent, AttemptDiscarded, tool
-from gnomon.errors import BudgetExceeded, Overloaded
+from gnomon.errors import BudgetExceeded, Overloaded, RateLimited
+from gnomon.hooks.cache import CacheHook
 from gnomon.hooks.chain import Chain
 from gnomon.hooks.cost import CostTracker
 from gnomon.hooks.logging import LoggingHook
 from gnomon.hooks.metrics import MetricsHook
+from gnomon.hooks.rate_limit import RateLimitHook
 from gnomon.hooks.retry import RetryHook
 from gnomon.testing import ScriptedProvider, calls, says
+from gnomon.types.events import TextDelta
 from gnomon.types.requests import Usage
 
 
@@ -136,3 +139,69 @@ async def test_a_hook_by_its_name_is_the_same(ask: Callable, caplog: pytest.LogC
         async with Agent(provider(), tools=[tide], hooks=["logging"]) as agent:
             await ask(agent, "When?")
     assert [record.getMessage() for record in caplog.records].count("tool tide: ok") == 1
+
+
+@DOORS
+async def test_what_was_asked_before_is_replayed_from_the_cache_and_costs_nothing(ask: Callable) -> None:
+    cost, cache = CostTracker(models=PRICES), CacheHook()
+    script = ScriptedProvider([says("At noon, and at midnight.", usage=USED)])
+    async with Agent(script, hooks=[cost, cache], models=PRICES) as agent:
+        first = await ask(agent, "When?")
+        again = await ask(agent, "When?")
+    assert len(script.requests) == 1
+    assert again.turn.text == first.turn.text == "At noon, and at midnight."
+    assert (again.turn.cost, again.turn.usage.total_tokens) == (0, 0)
+    assert float(cost.report().total.known) == pytest.approx(0.2)
+    assert [event.text for event in again.events if isinstance(event, TextDelta)] == [
+        event.text for event in first.events if isinstance(event, TextDelta)
+    ]
+    assert (cache.hits, cache.misses) == (1, 1)
+
+
+@DOORS
+async def test_a_tool_that_the_cache_knows_is_not_run_again(ask: Callable) -> None:
+    ran: list[str] = []
+
+    @tool(read_only=True)
+    def level(port: str) -> str:
+        """How high the water stands.
+
+        port: where
+        """
+        ran.append(port)
+        return f"low at {port}"
+
+    script = ScriptedProvider(
+        [
+            calls("level", port="Dover"),
+            calls("level", port="Dover").expecting(result="low at Dover"),
+            says("Low.").expecting(result="low at Dover"),
+        ]
+    )
+    async with Agent(script, tools=[level], hooks=[CacheHook(tools=["level"])]) as agent:
+        await ask(agent, "How high?")
+    script.assert_finished()
+    assert ran == ["Dover"]
+
+
+@DOORS
+async def test_a_question_over_the_rate_is_not_asked(ask: Callable) -> None:
+    limit = RateLimitHook(requests_per_minute=1, max_wait_s=0)
+    script = ScriptedProvider([says("At noon.", usage=USED)], verbatim=False)
+    async with Agent(script, hooks=[limit]) as agent:
+        assert (await ask(agent, "When?")).turn.text == "At noon."
+        with pytest.raises(RateLimited, match="max_wait_s"):
+            await ask(agent, "And then?")
+    assert len(script.requests) == 1
+
+
+@DOORS
+async def test_what_an_answer_used_counts_against_the_rate(ask: Callable) -> None:
+    """The estimate before the question is small: it is the usage of the answer that uses up the minute."""
+    limit = RateLimitHook(tokens_per_minute=50_000, max_wait_s=0, output_tokens=10)
+    script = ScriptedProvider([says("At noon.", usage=USED)], verbatim=False)
+    async with Agent(script, hooks=[limit]) as agent:
+        await ask(agent, "When?")
+        with pytest.raises(RateLimited):
+            await ask(agent, "And then?")
+    assert len(script.requests) == 1
