@@ -14,7 +14,7 @@ from gnomon import Agent, Budget, tool
 from gnomon.errors import AskUser, BadRequest, TurnUnfinished
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import ScriptedProvider, calls, fails, says
-from gnomon.types.events import SubagentFinished, SubagentStarted
+from gnomon.types.events import ApprovalRequested, SubagentFinished, SubagentStarted
 from gnomon.types.requests import Request, Usage
 
 ran: list[str] = []
@@ -166,12 +166,33 @@ async def test_what_a_sub_agent_needs_leave_for_is_asked_at_the_root() -> None:
     assert ran == ["Dover"]
 
 
-async def test_a_run_whose_sub_agent_needs_leave_says_so() -> None:
-    worker = pilot(calls("book", port="Dover"), tools=[book], permissions="ask")
-    async with captain(calls("spawn", task="Book Dover."), subagents=[worker]) as agent:
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_a_run_whose_sub_agent_needs_leave_says_so_and_goes_on_in_its_session(is_slow: bool) -> None:
+    """Also where the request comes when the turn above is put aside already."""
+    aside = asyncio.Event()
+
+    async def books(request: Request) -> object:
+        if is_slow:
+            await aside.wait()
+        return calls("book", port="Dover")
+
+    worker = pilot(books, says("Booked."), tools=[book], permissions="ask")
+    lines = [calls("spawn", task="Book Dover."), says("Done.").expecting(result="Booked.")]
+    async with captain(*lines, subagents=[worker]) as agent:
+        events = []
+        async with agent.stream("Book.") as run:
+            async for event in run:
+                events.append(event)
+                if isinstance(event, SubagentStarted):
+                    asyncio.get_running_loop().call_later(0.05, aside.set)
+        asked = events[-1]
+        assert isinstance(asked, ApprovalRequested)
         with pytest.raises(TurnUnfinished, match="waits for leave to call book"):
-            await agent.run("Book.")
-    assert ran == []
+            assert run.turn
+        async with agent.session(run.session_id) as session:
+            await session.approve(asked.approval_id)
+            assert (await session.turn_result()).text == "Done."
+    assert ran == ["Dover"]
 
 
 async def test_nobody_works_on_for_a_turn_that_was_cancelled() -> None:

@@ -14,6 +14,7 @@ from gnomon.session._reader import Reader
 from gnomon.session._spoken import Spoken
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
+    ApprovalRequested,
     Claimed,
     Error,
     Live,
@@ -94,7 +95,7 @@ class Reading:
                             yield shown
                         if answered.is_over:
                             return
-                        if isinstance(event, Released) and await self._is_held_up(answered):
+                        if _may_hold_up(event) and await self._is_held_up(answered):
                             return
             except (GeneratorExit, asyncio.CancelledError):
                 await self._left(answered)
@@ -114,14 +115,14 @@ class Reading:
 
     async def _is_held_up(self, answered: Answered) -> bool:
         """Whether nothing more comes before a person acts; looked up, since one may have acted by now."""
-        read = answered.open_turn
-        if read is None:
-            return False
+        read, agent = answered.open_turn, self._runtime.agent
+        if read is None or not (read.is_waiting or is_held_back(read, agent)):
+            return False  # what is waited for is yet to be read
         fold = (await self._ledger()).fold
         turn = fold.open_turn
         if turn is None or turn.id != read.id or fold.cancel is not None:
             return False
-        return turn.is_waiting or is_held_back(turn, self._runtime.agent)
+        return turn.is_waiting or is_held_back(turn, agent)
 
     async def _left(self, answered: Answered) -> None:
         """The turn is cancelled, be it by patience or not at all: a store may hang."""
@@ -149,3 +150,8 @@ class Reading:
 
     async def _ledger(self) -> Ledger:
         return await self._runtime.ledger(self._session_id)
+
+
+def _may_hold_up(event: SessionEvent) -> bool:
+    """A runner has let go, or a sub-agent needs leave, of which it is told while nobody runs the turn."""
+    return isinstance(event, Released) or (isinstance(event, ApprovalRequested) and bool(event.path))
