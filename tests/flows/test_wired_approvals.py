@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from wired import DOORS, Around
+from wired import DOORS, Around, asked_of
 
 from gnomon import Agent, tool
 from gnomon.errors import ApprovalRefused, NotFound, TurnUnfinished
@@ -48,15 +48,15 @@ def booking(result: str = "booked at Dover", **given: object) -> Agent:
     return Agent(script, tools=[book], **({"permissions": "ask"} | given))
 
 
-async def until_asked(session) -> ApprovalRequested:
-    while not (waiting := await session.approvals()):
-        await asyncio.sleep(0.01)
-    (asked,) = waiting
-    return asked
-
-
 async def test_a_run_says_that_it_waits_and_the_call_is_not_made() -> None:
     async with booking() as agent:
+        with pytest.raises(TurnUnfinished, match="waits for leave to call book"):
+            await agent.run("Book.")
+        assert ran == []
+
+
+async def test_a_run_waits_for_what_a_rule_asks_about() -> None:
+    async with booking(permissions="auto", rules=["ask book"]) as agent:
         with pytest.raises(TurnUnfinished, match="waits for leave to call book"):
             await agent.run("Book.")
         assert ran == []
@@ -92,8 +92,7 @@ async def test_a_session_waits_and_goes_on_with_the_call_that_leave_was_given_fo
 
 async def test_leave_that_was_refused_is_told_to_the_model_with_the_reason() -> None:
     async with booking("not run: leave was refused: too dear") as agent, agent.session("s") as session:
-        await session.send("Book.")
-        await until_asked(session)
+        await asked_of(session, "Book.")
         await session.deny(reason="too dear")
         assert (await session.turn_result()).text == "Done."
     assert ran == []
@@ -104,22 +103,17 @@ async def test_leave_that_nobody_gives_in_time_is_refused_without_anybody_lookin
         booking("not run: nobody gave leave in time", approval_timeout_s=0.05) as agent,
         agent.session("s") as session,
     ):
-        asked = await _asked_of(session)
+        asked = await asked_of(session, "Book.")
         assert asked.expires_at is not None
-        while (await session.refresh()).state != "idle":
+        while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         assert (await session.turn_result()).text == "Done."
     assert ran == []
 
 
-async def _asked_of(session) -> ApprovalRequested:
-    async with session.stream("Book.", on_leave="detach") as run:
-        return [event async for event in run if isinstance(event, ApprovalRequested)][0]
-
-
 async def test_leave_is_for_the_arguments_that_were_shown_and_a_refused_answer_changes_nothing() -> None:
     async with booking() as agent, agent.session("s") as session:
-        asked = await _asked_of(session)
+        asked = await asked_of(session, "Book.")
         with pytest.raises(ApprovalRefused, match="other arguments"):
             await session.approve(arguments_hash="0" * 32)
         assert await session.approvals() == (asked,)
@@ -129,7 +123,7 @@ async def test_leave_is_for_the_arguments_that_were_shown_and_a_refused_answer_c
 async def test_leave_for_always_holds_for_the_session_also_when_it_is_opened_anew(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/s.db"
     async with booking(storage=store) as agent, agent.session("s") as session:
-        await _asked_of(session)
+        await asked_of(session, "Book.")
         await session.approve(always=True)
         await session.turn_result()
     script = ScriptedProvider([calls("book", port="Dover"), says("Again.")], verbatim=False)
@@ -145,7 +139,7 @@ async def test_leave_for_always_holds_for_the_session_also_when_it_is_opened_ane
 async def test_another_process_gives_leave_for_what_one_has_asked_for(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/s.db"
     async with booking(storage=store) as agent, agent.session("s") as session:
-        asked = await _asked_of(session)
+        asked = await asked_of(session, "Book.")
     script = ScriptedProvider([says("Later.").expecting(result="booked at Dover")], verbatim=False)
     later = Agent(script, tools=[book], permissions="ask", storage=store)
     async with later, later.session("s") as session:
@@ -164,7 +158,7 @@ async def test_what_only_reads_and_comes_first_runs_and_what_comes_after_waits_b
     )
     agent = Agent(script, tools=[book, tide], permissions="ask")
     async with agent, agent.session("s") as session:
-        await _asked_of(session)
+        await asked_of(session, "Book.")
         assert ran == []
         await session.approve()
         assert (await session.turn_result()).text == "Done."
@@ -204,7 +198,7 @@ async def test_leave_is_not_for_arguments_that_a_hook_puts_in_afterwards() -> No
 
     agent = booking("a hook changed the arguments", hooks=[Around(elsewhere)])
     async with agent, agent.session("s") as session:
-        await _asked_of(session)
+        await asked_of(session, "Book.")
         await session.approve()
         assert (await session.turn_result()).text == "Done."
     assert ran == []
@@ -212,7 +206,7 @@ async def test_leave_is_not_for_arguments_that_a_hook_puts_in_afterwards() -> No
 
 async def test_a_turn_that_waits_for_leave_can_be_cancelled() -> None:
     async with booking() as agent, agent.session("s") as session:
-        await _asked_of(session)
+        await asked_of(session, "Book.")
         await session.cancel()
         turn = await session.turn_result()
         assert await session.approvals() == ()

@@ -1,4 +1,4 @@
-"""How a compactor is wired to an agent: before a question that is too long, after one that was, and by hand."""
+"""How a compactor is wired to an agent: before what would be too long, after what was, by hand."""
 
 from __future__ import annotations
 

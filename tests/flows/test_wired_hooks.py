@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from wired import DOORS, USED, Around, Diary, ask_and_read
+from wired import DOORS, USED, Around, Diary, ask_and_read, asked_of
 
 from gnomon import Agent, tool
 from gnomon.contracts.hook import Step
@@ -229,11 +228,11 @@ async def test_a_hook_that_fails_around_a_step_breaks_it_and_one_beside_it_does_
 
 async def test_a_reader_that_leaves_is_told_to_the_hooks_as_the_end_of_each_step() -> None:
     diary = Diary()
-    async with Agent(ScriptedProvider([says("One, two and three.")]), hooks=[diary]) as agent:
-        async with agent.stream("Count.") as run:
-            async for event in run:
-                if isinstance(event, TextDelta):
-                    break
+    agent = Agent(ScriptedProvider([says("One, two and three.")]), hooks=[diary])
+    async with agent, agent.stream("Count.") as run:
+        async for event in run:
+            if isinstance(event, TextDelta):
+                break
     assert diary.pages("model")[0].error.code == "cancelled"
     for kind in ("model", "turn", "session"):
         assert len(diary.pages(kind, "before")) == len(diary.pages(kind, "after")) == 1
@@ -245,9 +244,7 @@ async def test_a_turn_that_another_began_goes_on_before_the_hooks_as_a_second_at
     script = ScriptedProvider([calls("book", port="Dover")])
     asking = {"tools": [book], "permissions": "ask", "storage": store}
     async with Agent(script, **asking) as first, first.session("s") as session:
-        await session.send("Book.")
-        while not await session.approvals():  # noqa: ASYNC110 - until it waits
-            await asyncio.sleep(0.01)
+        await asked_of(session, "Book.")
     later = ScriptedProvider([says("Done.").expecting(result="booked at Dover")], verbatim=False)
     async with Agent(later, hooks=[diary], **asking) as second, second.session("s") as session:
         await session.approve()

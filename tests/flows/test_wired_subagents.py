@@ -166,6 +166,34 @@ async def test_what_a_sub_agent_needs_leave_for_is_asked_at_the_root() -> None:
     assert ran == ["Dover"]
 
 
+async def test_what_is_left_is_shared_out_all_the_way_down() -> None:
+    used = Usage(input_tokens=290, output_tokens=10)
+    spends = msgspec.structs.replace(calls("book", port="Dover"), usage=used)
+    cabin = Agent(ScriptedProvider([spends, says("Never.")]), name="cabin", tools=[book])
+    mate = Agent(ScriptedProvider([calls("spawn", task="Book.")]), name="mate", subagents=[cabin])
+    async with captain(calls("spawn", task="Book."), subagents=[mate], budget=Budget(tokens=300)) as agent:
+        turn = await agent.run("Book.")
+    assert len(cabin.provider.requests) == 1
+    assert turn.stop == "tokens"
+    assert ran == ["Dover"]
+
+
+async def test_sub_agents_go_no_deeper_than_they_may() -> None:
+    def boss(name: str, below: Agent) -> Agent:
+        return Agent(ScriptedProvider([calls("spawn", task="Go on."), "Up."]), name=name, subagents=[below])
+
+    last = Agent(ScriptedProvider(["Never."]), name="five")
+    told = says("Stuck.").expecting(result="sub-agents may not go deeper than 4")
+    fourth = Agent(ScriptedProvider([calls("spawn", task="Go on."), told]), name="four", subagents=[last])
+    agent = fourth
+    for name in ("three", "two", "one", "root"):
+        agent = boss(name, agent)
+    async with agent:
+        assert (await agent.run("Go.")).text == "Up."
+    fourth.provider.assert_finished()
+    assert last.provider.requests == []
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 async def test_a_run_whose_sub_agent_needs_leave_says_so_and_goes_on_in_its_session(is_slow: bool) -> None:
     """Also where the request comes when the turn above is put aside already."""
@@ -206,13 +234,13 @@ async def test_nobody_works_on_for_a_turn_that_was_cancelled() -> None:
             ended.set()
 
     worker = Agent(ScriptedProvider(hangs), name="pilot")
-    async with captain(calls("spawn", task="Look."), subagents=[worker]) as agent:
-        async with agent.session("s") as session:
-            await session.send("When?")
-            await begun.wait()
-            await session.cancel()
-            assert (await session.turn_result()).stop == "cancelled"
-            await ended.wait()
+    agent = captain(calls("spawn", task="Look."), subagents=[worker])
+    async with agent, agent.session("s") as session:
+        await session.send("When?")
+        await begun.wait()
+        await session.cancel()
+        assert (await session.turn_result()).stop == "cancelled"
+        await ended.wait()
 
 
 async def test_a_reader_that_leaves_ends_the_work_below_too() -> None:

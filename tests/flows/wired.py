@@ -13,7 +13,7 @@ from gnomon.contracts.hook import Step
 from gnomon.contracts.storage import Storage
 from gnomon.engine.ledger import Ledger
 from gnomon.stream import PullStream
-from gnomon.types.events import Event, RunEvent, TextDelta
+from gnomon.types.events import ApprovalRequested, Event, RunEvent, TextDelta
 from gnomon.types.requests import Request, Usage
 from gnomon.types.steps import GuardrailResult, HookEvent, Turn
 
@@ -27,6 +27,7 @@ __all__ = [
     "Word",
     "WordByWord",
     "ask_and_read",
+    "asked_of",
     "entries",
     "texts",
 ]
@@ -76,6 +77,13 @@ Door = Callable[[Agent[Any], str], Awaitable[Told]]
 
 DOORS = pytest.mark.parametrize("ask", [by_run, by_stream, in_a_session])
 """Each of them is to be wired alike."""
+
+
+async def asked_of(session: Any, prompt: str) -> ApprovalRequested:
+    """What a turn waits for leave for, once it does."""
+    async with session.stream(prompt, on_leave="detach") as run:
+        asked = [event async for event in run if isinstance(event, ApprovalRequested)]
+    return asked[-1]
 
 
 async def entries(storage: Storage, session_id: str) -> list[Event]:
