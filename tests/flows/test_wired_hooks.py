@@ -255,6 +255,22 @@ async def test_a_turn_that_another_began_goes_on_before_the_hooks_as_a_second_at
     assert [event.turn_id for event in diary.pages("turn")] == [turn.id]
 
 
+async def test_a_turn_that_is_let_go_of_has_ended_before_the_hooks() -> None:
+    """It waits for leave, and nobody runs it: who goes on with it begins it anew."""
+    diary = Diary()
+    agent = Agent(
+        ScriptedProvider([calls("book", port="Dover")]), tools=[book], permissions="ask", hooks=[diary]
+    )
+    async with agent, agent.session("s") as session:
+        await asked_of(session, "Book.")
+    assert [(when, event.kind) for _, when, event in diary.book if event.kind in ("turn", "session")] == [
+        ("before", "session"),
+        ("before", "turn"),
+        ("after", "turn"),
+        ("after", "session"),
+    ]
+
+
 async def test_hooks_are_closed_with_their_agent() -> None:
     class Closing(Diary):
         is_closed = False
