@@ -216,6 +216,7 @@ class LocalSession(Generic[Out]):
             self._runtime.want(self._id, message_id)
         if self._goes_on(ledger.fold):
             await self._runtime.nudge(self._id)
+        await self._runtime.look_below(ledger)
         news = asyncio.Event()
         with ledger.following(lambda _: news.set()), self._runtime.asked.waiting(self._id):
             while ledger.fold.open_turn is not None or ledger.fold.waiting:

@@ -385,6 +385,7 @@ class Runtime:
             await Household(self, ledger.session_id, kin).see_to(ledger.fold.open_turn)
         if kin is not None:  # whoever ran it may have been lost before it told of the end
             await report(self, ledger, kin)
+        await self.look_below(ledger)
         row = await ledger.row()
         if row is None or (ledger.fold.seq == 0 and row.created_at + LOST_WAKE > self.clock.now()):
             return  # somebody is about to send the first message
@@ -419,7 +420,7 @@ class Runtime:
     async def wake_any(self, ledger: Ledger) -> None:
         """Have a session run that may be another agent's: here, or by whoever looks for work."""
         row = ledger.known_row or await ledger.row()
-        runner = self._top().found(row.agent_id) if row is not None else None
+        runner = await self._top().runner_of(row.agent_id) if row is not None else None
         with suppress(NotFound):
             await ledger.announce(self.clock.now())
         if runner is not None:
@@ -430,14 +431,26 @@ class Runtime:
             else:
                 runner.look_at(ledger.session_id)
 
+    async def look_below(self, ledger: Ledger) -> None:
+        """Have those looked at that work for a turn: whoever ran them may have been lost."""
+        turn = ledger.fold.open_turn
+        for started in turn.running_subagents if turn is not None else ():
+            runner = await self.runner_of(started.name)
+            if runner is not None:
+                runner.look_at(started.session_id)
+
     def _top(self) -> Runtime:
         return self if self._above is None else self._above._top()
 
-    def found(self, name: str) -> Runtime | None:
-        """What runs the sessions of the agent of that name here, if anything does."""
+    async def runner_of(self, name: str) -> Runtime | None:
+        """What runs the sessions of the agent of that name here: this one, or one that works for it."""
         if self.agent.name == name:
             return self
-        return next((found for each in self._members.values() if (found := each.found(name))), None)
+        for agent in members(self.agent):
+            found = await (await self.member(agent)).runner_of(name)
+            if found is not None:
+                return found
+        return None
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
