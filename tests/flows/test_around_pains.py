@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from recorded_effects import entries_of, of_kind
-from terminals import PATIENCE_S
+from terminals import PATIENCE_S, until
 
 from gnomon import Agent, AskUser, tool
 from gnomon.errors import ApprovalRefused, ConfigError, NotFound, TurnUnfinished
@@ -78,17 +78,30 @@ async def on(
     provider.assert_finished()
 
 
-async def until_waiting(session: LocalSession[str], count: int = 1) -> tuple[ApprovalRequested, ...]:
-    """What leave is asked for, when so many calls wait for it."""
+async def until_waiting(
+    session: LocalSession[str], count: int = 1, *, after: tuple[ApprovalRequested, ...] = ()
+) -> tuple[ApprovalRequested, ...]:
+    """What leave is asked for, when so many calls wait for it; others than those `after` which they come."""
     async with asyncio.timeout(PATIENCE_S):
-        while len(found := await session.approvals()) < count or session.status.state != "waiting":
+        while True:
+            found = await session.approvals()
+            if len(found) >= count and session.status.state == "waiting" and found != after:
+                return found
             await asyncio.sleep(0.01)
-    return found
 
 
 async def ledger_of(path: Path, session_id: str) -> list[Event]:
     async with opened(path) as storage:
         return await entries_of(storage, session_id)
+
+
+async def until_written(path: Path, name: str) -> None:
+    """The result of a call of that tool stands in the ledger."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            if any(done == name for done, _ in outcomes(await ledger_of(path, "s"))):
+                return
+            await asyncio.sleep(0.01)
 
 
 def outcomes(entries: list[Event]) -> list[tuple[str, str]]:
@@ -174,8 +187,7 @@ async def test_pain_14_a_question_of_one_of_several_that_run_at_once_runs_the_ot
         with pytest.raises(TurnUnfinished):
             await session.run("Look around.")
         asked.set()
-        while ("stare", "ok") not in outcomes(await ledger_of(path, "s")):
-            await asyncio.sleep(0.01)
+        await until_written(path, "stare")
     assert desk.done == {"look a": 1, "ask": 1, "stare": 1}
     async with on(path, [says("Done.").expecting(result="the red one")], tools) as agent:
         session = agent.session("s")
@@ -203,8 +215,7 @@ async def test_pain_14_a_sub_agent_that_waits_starts_none_of_the_others_again(pa
         session = agent.session("s")
         await session.send("Both.")
         await until_waiting(session)
-        while asked["mail"] < 2:
-            await asyncio.sleep(0.01)
+        await until("the end of the other", lambda: asked["mail"] == 2)
     assert (desk.done, asked) == ({"mail ann": 1}, {"mail": 2, "pay": 1})
     async with chief([says("Both done.").expecting(result="pay: done")]) as agent:
         session = agent.session("s")
@@ -267,8 +278,7 @@ async def test_pain_38_a_decision_is_used_once(path: Path, desk: Desk) -> None:
         await session.send("Pay.")
         (first,) = await until_waiting(session)
         await session.approve(first.approval_id, by="ann")
-        while (again := await until_waiting(session)) == (first,):
-            await asyncio.sleep(0.01)
+        again = await until_waiting(session, after=(first,))
         with pytest.raises((ApprovalRefused, NotFound)):
             await session.approve(first.approval_id, by="eve")
         assert desk.done == {"pay 5": 1}
