@@ -260,7 +260,7 @@ _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def parts_of(wire: str, body: bytes) -> tuple[bytes, bytes, list[bytes]]:
-    """The tools, the instructions and each message as they were sent, but for Anthropic's marks, which move."""
+    """The tools, the instructions and each message as they were sent, without Anthropic's marks."""
     if wire == "anthropic":
         sent = _fields(json.dumps(_unmarked(json.loads(body))))
         return bytes(sent["tools"]), bytes(sent["system"]), [bytes(each) for each in _items(sent["messages"])]
