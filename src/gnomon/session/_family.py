@@ -16,7 +16,7 @@ import msgspec
 from gnomon.engine.budget import Budget
 from gnomon.engine.fold import Fold
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.subagents import CHILD, Subagents, Task
+from gnomon.engine.subagents import CHILD, Subagents, Task, share_of
 from gnomon.engine.turn import TurnState
 from gnomon.session._sending import Sending
 from gnomon.types.events import (
@@ -36,7 +36,7 @@ from gnomon.types.messages import Message
 if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
-__all__ = ["Household", "Kin", "is_wanted", "kin_of", "report", "tell_root"]
+__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_root"]
 
 log = logging.getLogger("gnomon.session")
 
@@ -108,7 +108,12 @@ class Household:
             if started is None or turn.finished_of(call.id) is not None or not isinstance(tool, Subagents):
                 continue
             task = tool.task(call.arguments)
-            await self.start(started, task, task.agent.budget)
+            await self.start(started, task, self._share(turn, task))
+
+    def _share(self, turn: TurnState, task: Task) -> Budget:
+        kin, agent = self._kin, self._runtime.agent
+        budget = kin.budget if kin is not None and kin.budget is not None else agent.budget
+        return share_of(budget, task.agent.budget, turn, len(turn.running_subagents))
 
     async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
         for session_id in session_ids:
@@ -123,7 +128,7 @@ async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
     """Tell those above how the session stands, now that it rests."""
     fold = ledger.fold
     if fold.open_turn is None and not fold.waiting:
-        finished = _finished(fold, ledger.session_id, kin)
+        finished = ended_as(fold, ledger.session_id, kin.turn)
         if finished is not None:
             await _deliver(runtime, kin, finished)
         return
@@ -173,14 +178,15 @@ def is_wanted(above: Fold, kin: Kin) -> bool:
     return kin.call in turn.subagents and turn.finished_of(kin.call) is None
 
 
-def _finished(fold: Fold, session_id: str, kin: Kin) -> SubagentFinished | None:
+def ended_as(fold: Fold, session_id: str, turn_id: str) -> SubagentFinished | None:
+    """What a session came to that works for that turn; `None` while it has not ended."""
     turn = fold.turn
     if turn is None or turn.ended is None:
         return None
     said = (message.text for message in reversed(turn.messages) if message.role == "assistant")
     error = turn.ended.error if isinstance(turn.ended, TurnFailed) else None
     return SubagentFinished(
-        kin.turn, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error
+        turn_id, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error
     )
 
 

@@ -385,7 +385,6 @@ class Runtime:
             await Household(self, ledger.session_id, kin).see_to(ledger.fold.open_turn)
         if kin is not None:  # whoever ran it may have been lost before it told of the end
             await report(self, ledger, kin)
-        await self.look_below(ledger)
         row = await ledger.row()
         if row is None or (ledger.fold.seq == 0 and row.created_at + LOST_WAKE > self.clock.now()):
             return  # somebody is about to send the first message
@@ -430,14 +429,6 @@ class Runtime:
                 running[0].look()
             else:
                 runner.look_at(ledger.session_id)
-
-    async def look_below(self, ledger: Ledger) -> None:
-        """Have those looked at that work for a turn: whoever ran them may have been lost."""
-        turn = ledger.fold.open_turn
-        for started in turn.running_subagents if turn is not None else ():
-            runner = await self.runner_of(started.name)
-            if runner is not None:
-                runner.look_at(started.session_id)
 
     def _top(self) -> Runtime:
         return self if self._above is None else self._above._top()
