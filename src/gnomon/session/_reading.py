@@ -14,6 +14,7 @@ from gnomon.session._reader import Reader
 from gnomon.session._spoken import Spoken
 from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
+    ApprovalRequested,
     Claimed,
     Error,
     Live,
@@ -94,7 +95,7 @@ class Reading:
                             yield shown
                         if answered.is_over:
                             return
-                        if isinstance(event, Released) and await self._is_held_up(answered):
+                        if _may_hold_up(event) and await self._is_held_up(answered):
                             return
             except (GeneratorExit, asyncio.CancelledError):
                 await self._left(answered)
@@ -149,3 +150,8 @@ class Reading:
 
     async def _ledger(self) -> Ledger:
         return await self._runtime.ledger(self._session_id)
+
+
+def _may_hold_up(event: SessionEvent) -> bool:
+    """Whether a turn may wait for a person now: its runner has let go, or a sub-agent needs leave."""
+    return isinstance(event, Released) or (isinstance(event, ApprovalRequested) and bool(event.path))

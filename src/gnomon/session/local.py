@@ -347,13 +347,18 @@ class LocalSession(Generic[Out]):
             with self._sending.writing(target):
                 decided = await decide(target, answer, runtime.clock.now, refuse)
         finally:
-            if target is not ledger:
+            if target is not ledger or not await self._is_ours(ledger):
                 await runtime.wake_any(target)
             elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
         kin = await kin_of(target)
         if kin is not None:
             await tell_root(runtime, kin, decided)
+
+    async def _is_ours(self, ledger: Ledger) -> bool:
+        """Whether it is of this agent. That of another is not run by it, whoever answers for it."""
+        row = ledger.known_row or await ledger.row()
+        return row is None or row.agent_id == self._runtime.agent.name
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.

@@ -419,7 +419,7 @@ class Runtime:
     async def wake_any(self, ledger: Ledger) -> None:
         """Have a session run that may be another agent's: here, or by whoever looks for work."""
         row = ledger.known_row or await ledger.row()
-        runner = self._top().found(row.agent_id) if row is not None else None
+        runner = await self._top().found(row.agent_id) if row is not None else None
         with suppress(NotFound):
             await ledger.announce(self.clock.now())
         if runner is not None:
@@ -433,11 +433,15 @@ class Runtime:
     def _top(self) -> Runtime:
         return self if self._above is None else self._above._top()
 
-    def found(self, name: str) -> Runtime | None:
+    async def found(self, name: str) -> Runtime | None:
         """What runs the sessions of the agent of that name here, if anything does."""
         if self.agent.name == name:
             return self
-        return next((found for each in self._members.values() if (found := each.found(name))), None)
+        for agent in members(self.agent):  # also of one that has had nothing to do in this process
+            found = await (await self.member(agent)).found(name)
+            if found is not None:
+                return found
+        return None
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
