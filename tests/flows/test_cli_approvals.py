@@ -209,6 +209,18 @@ def test_a_sub_agents_own_session_leads_to_the_one_that_was_begun(gnomon: Gnomon
     assert notes(gnomon) == ["buy milk"]
 
 
+def test_which_session_is_said_where_several_wait(gnomon: Gnomon) -> None:
+    failed_in_one_line(gnomon("approve"), 1, "nothing waits for leave")
+    one = asked(gnomon)
+    failed_in_one_line_but_for_words(gnomon("-q", "save a note: buy bread"))
+    failed_in_one_line(gnomon("approve"), 2, "2 sessions wait for leave: say which")
+    assert notes(gnomon) == []
+    assert gnomon("deny", one).returncode == 0
+    assert gnomon("approve").returncode == 0
+    assert notes(gnomon) == ["buy bread"]
+    failed_in_one_line(gnomon("approve"), 1, "nothing waits for leave")
+
+
 def test_the_next_question_waits_for_the_answer(gnomon: Gnomon) -> None:
     session_id = asked(gnomon)
     failed_in_one_line(gnomon("-q", "-c", "hi"), 3, "waits for leave", f"gnomon approve {session_id}")

@@ -13,6 +13,7 @@ __all__ = ["approvals", "approve", "compact", "deny"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
+_ID = click.argument("session_id", metavar="[ID]", required=False)
 _APPROVAL = click.argument("approval_id", metavar="[APPROVAL]", required=False)
 _BY = click.option("--by", metavar="NAME", help="Who answers; your user name if not said.")
 _MODEL = click.option("-m", "--model", metavar="NAME", help="Go on with another model.")
@@ -25,11 +26,11 @@ _OUTPUT = click.option(
 
 
 def _answer(command: _F) -> _F:
-    return ID(_APPROVAL(_BY(_MODEL(_OUTPUT(COMMON(command))))))
+    return _ID(_APPROVAL(_BY(_MODEL(_OUTPUT(COMMON(command))))))
 
 
 @session_command("approvals", "gnomon approvals", "gnomon approvals ses_019a --output json")
-@click.argument("session_id", metavar="[ID]", required=False)
+@_ID
 @JSON
 @COMMON
 def approvals(session_id: str | None, output: str, store: str | None, no_project: bool, quiet: bool) -> int:
@@ -52,11 +53,11 @@ def approvals(session_id: str | None, output: str, store: str | None, no_project
 @click.option("--reason", metavar="TEXT", help="Why; it is kept with the answer.")
 @_answer
 def approve(
-    session_id: str, approval_id: str | None, always: bool, reason: str | None, **options: object
+    session_id: str | None, approval_id: str | None, always: bool, reason: str | None, **options: object
 ) -> int:
     """Give leave for a call in session ID, and go on with the turn.
 
-    Which call need not be said where only one waits. It is given once, for the arguments that
+    Neither need be said where only one call waits. It is given once, for the arguments that
     gnomon approvals shows. A session of another program's agent goes on there.
     """
     return _decide(session_id, approval_id, "always" if always else "approve", reason, options)
@@ -65,13 +66,20 @@ def approve(
 @session_command("deny", "gnomon deny ses_019a", 'gnomon deny ses_019a --reason "too dear"')
 @click.option("--reason", metavar="TEXT", help="Why; the model is told.")
 @_answer
-def deny(session_id: str, approval_id: str | None, reason: str | None, **options: object) -> int:
-    """Refuse leave for a call in session ID; the model is told, and the turn goes on."""
+def deny(session_id: str | None, approval_id: str | None, reason: str | None, **options: object) -> int:
+    """Refuse leave for a call in session ID; the model is told, and the turn goes on.
+
+    Neither need be said where only one call waits.
+    """
     return _decide(session_id, approval_id, "deny", reason, options)
 
 
 def _decide(
-    session_id: str, approval_id: str | None, decision: str, reason: str | None, options: dict[str, object]
+    session_id: str | None,
+    approval_id: str | None,
+    decision: str,
+    reason: str | None,
+    options: dict[str, object],
 ) -> int:
     from msgspec import convert
 

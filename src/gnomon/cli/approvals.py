@@ -129,12 +129,13 @@ def decided_on(question: Question, act: Deciding) -> int:
 
 def _decided(question: Question, act: Deciding, loaded: config.Config, show: Renderer) -> Turn | None:
     where = Place(url=act.store) if act.store is not None else place(loaded, os.environ)
-    typed = question.session or ""
+    typed = question.session
     if where is None:
         raise ConfigError("there is no home folder to keep sessions in", hint="set HOME or GNOMON_STORE")
     if not where.is_there:
-        raise NotFound(f"there is no session {typed!r}", hint="gnomon sessions lists them")
-    row = in_store(where, lambda store: root_by_id(store, typed))
+        what = f"there is no session {typed!r}" if typed else "nothing waits for leave"
+        raise NotFound(what, hint="gnomon sessions lists what there is")
+    row = in_store(where, lambda store: _session(store, typed))
     if row.agent_id != AGENT:
         asked = asyncio.run(_written(where, row, act))
         _say_written(row, asked, act, as_json=loaded.output in ("json", "stream-json"))
@@ -143,6 +144,20 @@ def _decided(question: Question, act: Deciding, loaded: config.Config, show: Ren
     turn = asyncio.run(_went_on(agent, row.id, act, show))
     show.finish(turn, agent.provider)
     return turn
+
+
+async def _session(store: Storage, typed: str | None) -> SessionRecord:
+    """The session that was named, or the only one that waits."""
+    if typed is not None:
+        return await root_by_id(store, typed)
+    found = {row.id: row async for row, _ in _waiting(store, None)}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise InvalidInput(
+            f"{len(found)} sessions wait for leave: say which", hint=", ".join(map(short, found))
+        )
+    raise NotFound("nothing waits for leave", hint="gnomon sessions lists what there is")
 
 
 async def _went_on(agent: Agent, session_id: str, act: Deciding, show: Renderer) -> Turn:
