@@ -16,6 +16,7 @@ from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
     ApprovalRequested,
     Claimed,
+    Compacted,
     Error,
     Live,
     MessageCompleted,
@@ -105,13 +106,19 @@ class Reading:
         """Take the event in; what of it is shown, when it is of the turn that is meant."""
         if not isinstance(event, Live | ToolProgress):
             answered.take(Read(reader.position, event, reader.at or utc_now()))
-        if answered.turn is None or isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
+        if isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
+            return
+        if answered.turn is None and not self._is_before(answered, event):
             return
         if isinstance(event, MessageCompleted):
             yield from self._spoken.rest(event.message)
         shown = event.event if isinstance(event, Live) else event
         self._spoken.take(shown)
         yield shown
+
+    def _is_before(self, answered: Answered, event: SessionEvent) -> bool:
+        """Whether it was done for the turn that is about to begin: its view is made to fit."""
+        return isinstance(event, Compacted) and answered.open_turn is None
 
     async def _is_held_up(self, answered: Answered) -> bool:
         """Whether nothing more comes before a person acts; looked up, since one may have acted by now."""

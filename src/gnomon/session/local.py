@@ -352,6 +352,9 @@ class LocalSession(Generic[Out]):
         finally:
             if kin is not None:
                 await runtime.wake_any(target)
+            elif not await self._is_ours(ledger):
+                with suppress(NotFound):  # whoever runs that agent finds it
+                    await ledger.announce(runtime.clock.now())
             elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
             await self._tell_root(target, answer)
@@ -376,6 +379,11 @@ class LocalSession(Generic[Out]):
                 session = LocalSession[object](runner, started.session_id)
                 found.append(LocalSubagent(runtime, self._id, runner, session, started))
         return tuple(found)
+
+    async def _is_ours(self, ledger: Ledger) -> bool:
+        """Whether it is of this agent. That of another is not run by it, whoever answers for it."""
+        row = ledger.known_row or await ledger.row()
+        return row is None or row.agent_id == self._runtime.agent.name
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.
