@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 PROXIES := .venv-proxies
 SEED   ?= 1
 PYTEST := $(BIN)/python -m pytest
+FIRST  := $(CURDIR)/$(VENV)/first-run
 
 .DEFAULT_GOAL := all
 .PHONY: all run test check contracts soak servers docs facts shape bench bench-peers record live test-proxies lock clean
@@ -49,6 +50,13 @@ servers: $(VENV)/.dev
 run: $(VENV)/.runtime
 	@echo '==> gnomon -m demo "what is 12*(3+4)?"'
 	@$(BIN)/gnomon -m demo "what is 12*(3+4)?"
+	@echo '==> gnomon -m demo "let a helper work out 12*(3+4)"    # a sub-agent, in a session of its own'
+	@$(BIN)/gnomon -m demo "let a helper work out 12*(3+4)"
+	@echo '==> gnomon -m demo "save a note: gnomon is here"    # a side effect: somebody has to say yes'
+	@rm -rf $(FIRST)
+	@XDG_DATA_HOME=$(FIRST) $(BIN)/gnomon -m demo "save a note: gnomon is here" < /dev/null || [ $$? -eq 3 ]
+	@echo '==> gnomon approve    # in another process: what is waited for stands in the store'
+	@XDG_DATA_HOME=$(FIRST) $(BIN)/gnomon approve
 	@$(MAKE) --silent --no-print-directory $(VENV)/.local
 	@[ ! -f $(VENV)/.local ] || echo '==> gnomon -m local "Write a line about rain."'
 	@[ ! -f $(VENV)/.local ] || $(BIN)/gnomon -m local "Write a line about rain."

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from gnomon import errors as errors
     from gnomon import sync as sync
     from gnomon.agent import Agent as Agent
+    from gnomon.contracts.compactor import Compactor as Compactor
+    from gnomon.contracts.guardrail import Guardrail as Guardrail
+    from gnomon.contracts.hook import Hook as Hook
     from gnomon.contracts.provider import Provider as Provider
     from gnomon.contracts.session import Session as Session
     from gnomon.contracts.session import SessionReader as SessionReader
@@ -21,10 +24,14 @@ if TYPE_CHECKING:
     from gnomon.contracts.tool import Tool as Tool
     from gnomon.contracts.tool import ToolContext as ToolContext
     from gnomon.engine.budget import Budget as Budget
+    from gnomon.engine.permissions import Rule as Rule
     from gnomon.engine.run import Run as Run
+    from gnomon.errors import ApprovalRefused as ApprovalRefused
     from gnomon.errors import AskUser as AskUser
+    from gnomon.errors import BudgetExceeded as BudgetExceeded
     from gnomon.errors import Conflict as Conflict
     from gnomon.errors import GnomonError as GnomonError
+    from gnomon.errors import GuardrailTripped as GuardrailTripped
     from gnomon.errors import InvalidOutput as InvalidOutput
     from gnomon.errors import ToolFailed as ToolFailed
     from gnomon.errors import TurnUnfinished as TurnUnfinished
@@ -42,10 +49,15 @@ if TYPE_CHECKING:
     from gnomon.tools.function import tool as tool
     from gnomon.types.codec import decode_event as decode_event
     from gnomon.types.codec import encode_event as encode_event
+    from gnomon.types.events import ApprovalDecided as ApprovalDecided
+    from gnomon.types.events import ApprovalRequested as ApprovalRequested
     from gnomon.types.events import AttemptDiscarded as AttemptDiscarded
+    from gnomon.types.events import BudgetWarning as BudgetWarning
     from gnomon.types.events import CancelRequested as CancelRequested
+    from gnomon.types.events import Compacted as Compacted
     from gnomon.types.events import Done as Done
     from gnomon.types.events import Finish as Finish
+    from gnomon.types.events import Guarded as Guarded
     from gnomon.types.events import Live as Live
     from gnomon.types.events import MessageCompleted as MessageCompleted
     from gnomon.types.events import MessageReceived as MessageReceived
@@ -54,6 +66,8 @@ if TYPE_CHECKING:
     from gnomon.types.events import QuestionAnswered as QuestionAnswered
     from gnomon.types.events import QuestionAsked as QuestionAsked
     from gnomon.types.events import StreamWarning as StreamWarning
+    from gnomon.types.events import SubagentFinished as SubagentFinished
+    from gnomon.types.events import SubagentStarted as SubagentStarted
     from gnomon.types.events import TextDelta as TextDelta
     from gnomon.types.events import ThinkingDelta as ThinkingDelta
     from gnomon.types.events import ToolCallDelta as ToolCallDelta
@@ -83,6 +97,8 @@ if TYPE_CHECKING:
     from gnomon.types.requests import Response as Response
     from gnomon.types.requests import Spent as Spent
     from gnomon.types.requests import Usage as Usage
+    from gnomon.types.steps import GuardrailResult as GuardrailResult
+    from gnomon.types.steps import HookEvent as HookEvent
     from gnomon.types.steps import SessionStatus as SessionStatus
     from gnomon.types.steps import Turn as Turn
 
@@ -90,13 +106,27 @@ __version__ = "0.1.0"
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.agent": ("Agent",),
+    "gnomon.contracts.compactor": ("Compactor",),
+    "gnomon.contracts.guardrail": ("Guardrail",),
+    "gnomon.contracts.hook": ("Hook",),
     "gnomon.contracts.provider": ("Provider",),
     "gnomon.contracts.session": ("Session", "SessionReader"),
     "gnomon.contracts.storage": ("Storage",),
     "gnomon.contracts.tool": ("Context", "Tool", "ToolContext"),
     "gnomon.engine.budget": ("Budget",),
+    "gnomon.engine.permissions": ("Rule",),
     "gnomon.engine.run": ("Run",),
-    "gnomon.errors": ("AskUser", "Conflict", "GnomonError", "InvalidOutput", "ToolFailed", "TurnUnfinished"),
+    "gnomon.errors": (
+        "ApprovalRefused",
+        "AskUser",
+        "BudgetExceeded",
+        "Conflict",
+        "GnomonError",
+        "GuardrailTripped",
+        "InvalidOutput",
+        "ToolFailed",
+        "TurnUnfinished",
+    ),
     "gnomon.facts.catalogue": ("Catalogue", "ModelFacts", "cost", "model_facts"),
     "gnomon.facts.prices": ("Cost",),
     "gnomon.memory.memory": ("Memory",),
@@ -107,10 +137,15 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.tools.function": ("tool",),
     "gnomon.types.codec": ("decode_event", "encode_event"),
     "gnomon.types.events": (
+        "ApprovalDecided",
+        "ApprovalRequested",
         "AttemptDiscarded",
+        "BudgetWarning",
         "CancelRequested",
+        "Compacted",
         "Done",
         "Finish",
+        "Guarded",
         "Live",
         "MessageCompleted",
         "MessageReceived",
@@ -119,6 +154,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "QuestionAnswered",
         "QuestionAsked",
         "StreamWarning",
+        "SubagentFinished",
+        "SubagentStarted",
         "TextDelta",
         "ThinkingDelta",
         "ToolCallDelta",
@@ -147,7 +184,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ToolResult",
     ),
     "gnomon.types.requests": ("Reasoning", "Request", "Response", "Spent", "Usage"),
-    "gnomon.types.steps": ("SessionStatus", "Turn"),
+    "gnomon.types.steps": ("GuardrailResult", "HookEvent", "SessionStatus", "Turn"),
 }
 _MODULES = ("errors", "sync")
 

@@ -102,6 +102,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "tools": {
         "calculate": "gnomon.tools.calculator:calculate",
         "now": "gnomon.tools.clock:now",
+        "save_note": "gnomon.tools.notes:save_note",
     },
 }
 

@@ -34,19 +34,20 @@ from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run as _AsyncRun
 from gnomon.session._reader import Reader as _AsyncReader
 from gnomon.session.local import LocalSession
+from gnomon.session.subagent import LocalSubagent
 from gnomon.stream import PullStream
 from gnomon.stream import Stream as _AsyncStream
 from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionEvent, StreamEvent
 from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content, Message
 from gnomon.types.requests import Reasoning, Response
-from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
+from gnomon.types.steps import CancelMode, Out, SessionStatus, SubagentResult, Turn
 
 if TYPE_CHECKING:
     from gnomon.memory import Memory
     from gnomon.tracing.exporter import Tracing
 
-__all__ = ["Agent", "Reader", "Run", "Session", "Stream"]
+__all__ = ["Agent", "Reader", "Run", "Session", "Stream", "Subagent"]
 
 GRACE_S = 5.0
 """How long cancelled work may take to let go of what it holds."""
@@ -248,6 +249,53 @@ def _each(values: AsyncGenerator[_T, None]) -> Iterator[_T]:
         yield value
 
 
+class Subagent:
+    """A sub-agent of `Session.subagents`, waited for."""
+
+    def __init__(self, subagent: LocalSubagent) -> None:
+        self._subagent = subagent
+
+    @property
+    def id(self) -> str:
+        """That of its session."""
+        return self._subagent.id
+
+    @property
+    def name(self) -> str:
+        """That of the agent who works there."""
+        return self._subagent.name
+
+    @property
+    def call_id(self) -> str:
+        """The call that it sees to."""
+        return self._subagent.call_id
+
+    @property
+    def status(self) -> SessionStatus:
+        """How it stands, as far as it was read here; `refresh` reads on."""
+        return self._subagent.status
+
+    def refresh(self) -> SessionStatus:
+        """How it stands now."""
+        return _background.wait(self._subagent.refresh)
+
+    def events(self, after: int = 0) -> Reader:
+        """What happened after that place, and then what happens."""
+        return Reader(self._subagent.events(after))
+
+    def send(self, input: Input) -> str:
+        """Tell it more while it works: its turn takes it in. `Conflict` when it has ended."""
+        return _background.wait(lambda: self._subagent.send(input))
+
+    def wait(self) -> SubagentResult:
+        """What it came to, when it has ended. One whose runner died is gone on with."""
+        return _background.wait(self._subagent.wait)
+
+    def cancel(self) -> None:
+        """End what it does: whoever asked for it is told so, and goes on. Nothing when it has ended."""
+        _background.wait(self._subagent.cancel)
+
+
 class Session(Generic[Out]):
     """A conversation of `Agent.session`, waited for."""
 
@@ -335,6 +383,10 @@ class Session(Generic[Out]):
     def deny(self, approval_id: str | None = None, *, by: str = "", reason: str | None = None) -> None:
         """Refuse leave for a call: the model is told so, with the reason, and the turn goes on."""
         _background.wait(lambda: self._session.deny(approval_id, by=by, reason=reason))
+
+    def subagents(self, after: int | None = None) -> tuple[Subagent, ...]:
+        """Those that were started in the latest turn, or after that place; of agents that this one knows."""
+        return tuple(map(Subagent, _background.wait(lambda: self._session.subagents(after))))
 
     def compact(self) -> Compacted | None:
         """Make the view of the model shorter now; `None` where it cannot be."""

@@ -212,7 +212,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_command_with_one_l
     gnomon: Gnomon, shop: Path
 ) -> None:
     gnomon("hi")
-    done = gnomon("-q", "-c", "-t", "fill", "fill")
+    done = gnomon("-q", "-c", "-t", "fill", "--permissions", "auto", "fill")
     assert done.returncode == 1
     assert re.fullmatch(r"gnomon: error: [^\n]*gnomon\.db[^\n]+\n", done.stderr.decode()), done.stderr
     (session,) = listed(gnomon)
@@ -633,7 +633,7 @@ def test_what_was_killed_is_cancelled_too(gnomon: Gnomon) -> None:
 
 
 def test_a_session_is_taken_over_from_a_process_that_hangs(gnomon: Gnomon) -> None:
-    first = gnomon.start("-m", "demo:slow", "--output", "stream-json", LONG)
+    first = gnomon.start("-m", "demo:slow", "-t", "now", "--output", "stream-json", LONG)
     waiting_for(first, "text_delta")
     first.send_signal(signal.SIGSTOP)
     try:

@@ -8,6 +8,7 @@ import secrets
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,16 @@ def _commands() -> list[list[str]]:
 
 
 def _answer(program: list[str], tmp_path: Path, env: dict[str, str], *, at: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, *program, *_commands()[at]],
+    done = _ran(_commands()[at], tmp_path, env, program)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def _ran(
+    arguments: list[str], tmp_path: Path, env: dict[str, str], program: Sequence[str] = ("-m", "gnomon")
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
         cwd=tmp_path,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -57,8 +66,6 @@ def _answer(program: list[str], tmp_path: Path, env: dict[str, str], *, at: int 
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
 
 
 def test_the_answer_has_the_result_of_the_tool(tmp_path: Path, env: dict[str, str]) -> None:
@@ -72,6 +79,20 @@ def test_the_answer_changes_when_the_result_of_the_tool_changes(tmp_path: Path, 
     answer = _answer([str(script)], tmp_path, env)
     assert nonce in answer
     assert "84" not in answer
+
+
+def test_a_helper_answers_and_what_has_a_side_effect_waits_for_leave(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    _, helped, saved, approved = _commands()[:4]
+    assert re.search(r"spawn\(.*\b84\b", _ran(helped, tmp_path, env).stdout.decode(), re.DOTALL)
+    asked = _ran(saved[: saved.index("<")], tmp_path, env)
+    assert asked.returncode == 3
+    assert b"waits for leave to call save_note" in asked.stderr
+    notes = tmp_path / ".local" / "share" / "gnomon" / "notes.txt"
+    assert not notes.exists()
+    assert b"saved in" in _ran(approved, tmp_path, env).stdout
+    assert notes.read_text() == "gnomon is here\n"
 
 
 @needs_local

@@ -11,8 +11,16 @@ import msgspec
 
 from gnomon import (
     Agent,
+    ApprovalDecided,
+    ApprovalRequested,
     Budget,
+    Compacted,
     Finish,
+    Guarded,
+    Guardrail,
+    GuardrailResult,
+    Hook,
+    HookEvent,
     Image,
     LocalSession,
     Message,
@@ -21,10 +29,13 @@ from gnomon import (
     Reasoning,
     Request,
     Response,
+    Rule,
     Run,
     Session,
     Stream,
     StreamFold,
+    SubagentFinished,
+    SubagentStarted,
     Text,
     TextDelta,
     ThinkingDelta,
@@ -40,6 +51,7 @@ from gnomon import (
     sync,
     tool,
 )
+from gnomon.contracts.guardrail import Position
 from gnomon.tools.function import FunctionTool
 from gnomon.types.events import ProviderEvent, RunEvent, SessionEvent, StreamEvent, TurnStop
 from gnomon.types.messages import ToolCall
@@ -289,6 +301,82 @@ def talk_on_without_a_loop() -> None:
             assert_type(list(run.partials()), list[object])
     assert_type(sync.Agent.from_file("agents.toml"), sync.Agent[str])
     assert_type(sync.Agent(Echo()).run("hi").output, str)
+
+
+# --- around the loop ---------------------------------------------------------
+
+
+class Timed:
+    """A hook written by hand."""
+
+    async def before(self, event: HookEvent) -> None:
+        event.notes["timed.start"] = event.name
+
+    async def after(self, event: HookEvent) -> None:
+        assert_type(event.session_id, str)
+
+
+class NoNames:
+    """A guardrail written by hand."""
+
+    name = "no_names"
+    positions = frozenset[Position]({"input", "output"})
+
+    async def check(self, content: str) -> GuardrailResult:
+        return GuardrailResult("Ada" not in content, "a name was found", content.replace("Ada", "[name]"))
+
+
+def stands_around(hook: Hook, guardrail: Guardrail) -> tuple[Hook, Guardrail]:
+    return hook, guardrail
+
+
+async def ask_leave_and_hand_out_work() -> None:
+    stands_around(Timed(), NoNames())
+    writer = Agent(Echo(), name="writer", output=Invoice)
+    async with Agent(
+        Echo(),
+        tools=[weather, writer.as_tool()],
+        subagents=[Agent("demo", name="helper"), Agent(Echo(), name="clerk", output=Invoice)],
+        hooks=[Timed(), "logging"],
+        guardrails=[NoNames()],
+        permissions="ask",
+        rules=["allow weather(city='Rome')", Rule("deny", "weather", {"days": 9})],
+        approval_timeout_s=60,
+        compactor="truncate",
+        context_tokens=8_000,
+        memory=True,
+        skills=["skills"],
+        traces=True,
+        audit=False,
+    ) as agent:
+        session = agent.session("order-17")
+        for asked in await session.approvals():
+            assert_type(asked, ApprovalRequested)
+            assert_type(asked.rule, str)
+            await session.approve(asked.approval_id, by="ada", arguments_hash=asked.arguments_hash)
+        await session.approve(always=True)
+        await session.deny(by="ada", reason="too dear")
+        assert_type(await session.compact(), Compacted | None)
+    Agent(Echo(), rules=[5])  # pyright: ignore[reportArgumentType] - a number is no rule
+    Agent(Echo(), subagents=["helper"])  # pyright: ignore[reportArgumentType] - a name is no agent
+
+
+def draw_what_stands_around(event: SessionEvent) -> str:
+    match event:
+        case ApprovalRequested(call=call, reason=reason):
+            return f"{call.name}: {reason}"
+        case ApprovalDecided(decision=decision, by=by):
+            return f"{decision} {by}"
+        case Guarded(guardrail=name, position=position):
+            return f"{name} {position}"
+        case Compacted(messages_before=before, messages_after=after):
+            return f"{before} {after}"
+        case SubagentStarted(name=name):
+            return name
+        case SubagentFinished(status=status, output=output):
+            return f"{status} {output}"
+        case _:
+            return ""
 
 
 # --- what is written down ---------------------------------------------------

@@ -604,3 +604,44 @@ async def test_other_models_do_not_wait_unless_told_to() -> None:
 async def test_a_request_may_name_the_model() -> None:
     with pytest.raises(Overloaded):
         await first("hi", model="flaky")
+
+
+# --- handing work on -------------------------------------------------------------
+
+
+def spawn(*names: str) -> ToolDef:
+    who = {"agent": {"type": "string", "enum": list(names)}} if names else {}
+    properties = {**who, "task": {"type": "string", "description": "what is to be done"}}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return ToolDef(name="spawn", description="Hands a task to another agent.", schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "task"),
+    [
+        ("Ask a helper: what is 12*(3+4)?", "what is 12*(3+4)?"),
+        ("Let a sub-agent work out 12*(3+4).", "work out 12*(3+4)."),
+        ("delegate to a helper to calculate 2+2", "calculate 2+2"),
+        ("please have another agent calculate 2+2", "calculate 2+2"),
+    ],
+)
+async def test_what_is_handed_on_is_not_done_by_itself(prompt: str, task: str) -> None:
+    response = await first(prompt, definition(calculate), definition(now), spawn())
+    (call,) = response.tool_calls
+    assert (call.name, call.parsed()) == ("spawn", {"task": task})
+
+
+async def test_the_agent_that_is_named_gets_the_task() -> None:
+    response = await first("Ask the sub-agent writer to calculate 2+2", spawn("reader", "writer"))
+    assert response.tool_calls[0].parsed()["agent"] == "writer"
+
+
+@pytest.mark.parametrize("prompt", ["what is a helper?", "what is 2+2?", "use a helper"])
+async def test_nothing_is_handed_on_that_is_no_task(prompt: str) -> None:
+    response = await first(prompt, definition(calculate), spawn())
+    assert "spawn" not in [call.name for call in response.tool_calls]
+
+
+async def test_without_anybody_to_hand_it_to_it_does_it_itself() -> None:
+    response = await first("Let a helper work out 12*(3+4).", definition(calculate))
+    assert [call.name for call in response.tool_calls] == ["calculate"]

@@ -1,194 +1,237 @@
-"""An answer on its way past guardrails: what is shown, in which order, and what is kept of it."""
+"""What is held back of an answer: in blocks, in calls, in outputs, and in what hooks say in its place."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from dataclasses import dataclass
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from told_provider import USED, Answering, Told, Word, calling, ended, read
 
-from gnomon.contracts.guardrail import Position, Window
-from gnomon.engine.guards import Guards
-from gnomon.engine.holding import HeldAnswer
+from gnomon import Agent, AttemptDiscarded, PartEnd, Text, TextDelta, Thinking, ThinkingDelta, tool
+from gnomon.contracts.guardrail import Sentence, View, Whole, Window
 from gnomon.errors import GuardrailTripped
-from gnomon.stream import PullStream
-from gnomon.types.events import (
-    AttemptDiscarded,
-    Done,
-    PartEnd,
-    RunEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    UsageUpdate,
+from gnomon.types.events import UsageUpdate
+from gnomon.types.requests import Usage
+
+VIEWS = [Window(12), Sentence(), Whole()]
+PRICES = {"told:m": {"input_price": 1.0, "output_price": 10.0}}
+
+
+@dataclass
+class Verdict:
+    why: str
+
+
+@tool(read_only=True)
+def note(text: str) -> str:
+    """Write it down.
+
+    text: what
+    """
+    return "done"
+
+
+def in_blocks(*texts: str) -> list[object]:
+    said = [(TextDelta(at, text), PartEnd(at, Text(text))) for at, text in enumerate(texts)]
+    return [*(event for pair in said for event in pair), ended()]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=repr)
+async def test_a_word_in_two_blocks_is_found(view: View) -> None:
+    agent = Agent(Told(in_blocks("it is forb", "idden")), guardrails=[Word(view=view)])
+    with pytest.raises(GuardrailTripped, match="stopped the answer"):
+        await read(agent, "idden")
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=repr)
+async def test_a_word_that_began_in_a_block_that_was_shown_is_not_replaced_but_stops(view: View) -> None:
+    agent = Agent(Told(in_blocks("it is forb", "idden")), guardrails=[Word(view=view, replacement="***")])
+    with pytest.raises(GuardrailTripped, match="would change what was shown already"):
+        await read(agent, "idden")
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=repr)
+async def test_each_block_keeps_its_own_text(view: View) -> None:
+    texts = ("Well. This ", "is forbidden here", ", or so", " they say.")
+    agent = Agent(Told(in_blocks(*texts)), guardrails=[Word(view=view, replacement="odd")])
+    turn, events = await read(agent)
+    assert [part.text for part in turn.messages[-1].content] == [  # type: ignore[union-attr]
+        text.replace("forbidden", "odd") for text in texts
+    ]
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == turn.text
+
+
+async def test_blocks_that_do_not_end_are_shown_in_their_order() -> None:
+    said = [ThinkingDelta(0, "let me see, then"), TextDelta(1, "one two three four"), TextDelta(2, "five")]
+    agent = Agent(Told([*said, ended()]), guardrails=[Word(view=Window(10))])
+    _, events = await read(agent)
+    shown = [event.index for event in events if isinstance(event, TextDelta | ThinkingDelta)]
+    assert shown == sorted(shown)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["woe", "w", "oe", " ", "so. ", "e"])), max_size=12
+    ),
+    st.sampled_from([Window(3), Window(8), Sentence(), Whole()]),
 )
-from gnomon.types.messages import Message, Part, Text, Thinking, ToolCall
-from gnomon.types.requests import Response, Usage
-from gnomon.types.steps import GuardrailResult
+def test_no_order_of_blocks_shows_the_word(said: list[tuple[int, str]], view: View) -> None:
+    async def shown() -> None:
+        agent = Agent(Told([*(TextDelta(at, text) for at, text in said), ended()]), guardrails=[guard])
+        turn, events = await read(agent, "woe")
+        assert "woe" not in "".join(event.text for event in events if isinstance(event, TextDelta))
+        for at in {at for at, _ in said}:
+            assert "".join(text for index, text in said if index == at) in turn.text
+
+    guard = Word("woe", view=view)
+    try:
+        asyncio.run(shown())
+    except GuardrailTripped:
+        in_blocks = "".join(text for _, text in sorted(said, key=lambda each: each[0]))
+        assert "woe" in in_blocks or "woe" in "".join(text for _, text in said)
 
 
-class Secret:
-    """Looks for one word in six letters."""
-
-    name = "secret"
-    view = Window(6)
-
-    def __init__(self, *positions: Position, instead: str | None = None) -> None:
-        self.positions: frozenset[Position] = frozenset(positions)
-        self._instead = instead
-
-    async def check(self, content: str) -> GuardrailResult:
-        if "secret" not in content:
-            return GuardrailResult(passed=True)
-        instead = None if self._instead is None else content.replace("secret", self._instead)
-        return GuardrailResult(passed=False, reason="the word", replacement=instead)
-
-
-def done(*parts: Part) -> Done:
-    return Done(Response(message=Message("assistant", parts), stop_reason="end_turn"))
-
-
-def held(guard: Secret, events: Sequence[RunEvent]) -> HeldAnswer:
-    async def said() -> AsyncGenerator[RunEvent, None]:
-        for event in events:
-            yield event
-
-    return HeldAnswer(PullStream(said()), Guards([guard]))
+async def test_a_block_that_goes_on_after_a_later_one_began_is_looked_at_as_it_reads() -> None:
+    said = [TextDelta(0, "forb"), TextDelta(1, ", he said"), TextDelta(0, "idden"), ended()]
+    for replacement in (None, "***"):
+        with pytest.raises(GuardrailTripped, match="stopped the answer"):
+            await read(
+                Agent(Told(said), guardrails=[Word(view=Window(12), replacement=replacement)]), "idden"
+            )
+    fine = [
+        TextDelta(0, "for"),
+        TextDelta(1, ", he said"),
+        TextDelta(0, "given"),
+        PartEnd(0, Text("forgiven")),
+    ]
+    turn, _ = await read(Agent(Told([*fine, ended()]), guardrails=[Word(view=Window(12))]))
+    assert turn.text == "forgiven, he said"
+    said = [TextDelta(1, "forb"), TextDelta(0, "idden"), ended()]
+    with pytest.raises(GuardrailTripped):
+        await read(Agent(Told(said), guardrails=[Word(view=Window(12))]), "idden")
 
 
-async def shown(answer: HeldAnswer) -> list[RunEvent]:
-    seen: list[RunEvent] = []
-    await read(answer, seen)
-    return seen
+async def test_a_sentence_that_does_not_end_hides_nothing_where_it_is_cut() -> None:
+    text = "a" * 3996 + " forbidden " + "thing"
+    pieces = [TextDelta(0, text[at : at + 4]) for at in range(0, len(text), 4)]
+    with pytest.raises(GuardrailTripped):
+        await read(Agent(Told([*pieces, ended()]), guardrails=[Word(view=Sentence())]))
+    agent = Agent(Told([*pieces, ended()]), guardrails=[Word(view=Sentence(), replacement="***")])
+    turn, _ = await read(agent)
+    assert turn.text == text.replace("forbidden", "***")
 
 
-async def read(answer: HeldAnswer, seen: list[RunEvent]) -> None:
-    async with answer as events:
-        async for event in events:
-            seen.append(event)
+async def test_a_word_of_any_length_is_found_where_a_sentence_is_cut() -> None:
+    text = "x" * 3998 + "forbidden"
+    pieces = [TextDelta(0, text[at : at + 3]) for at in range(0, len(text), 3)]
+    with pytest.raises(GuardrailTripped):
+        await read(Agent(Told([*pieces, ended()]), guardrails=[Word(view=Sentence())]))
 
 
-def joined(events: Sequence[RunEvent]) -> str:
-    return "".join(event.text for event in events if isinstance(event, TextDelta))
+async def test_what_a_vendor_keeps_of_a_text_goes_with_it_when_it_is_replaced() -> None:
+    kept = {"item": {"text": "forbidden"}}
+    said = [
+        ThinkingDelta(0, "forbidden"),
+        PartEnd(0, Thinking("forbidden", signature="s", meta=kept)),
+        TextDelta(1, "forbidden"),
+        PartEnd(1, Text("forbidden", kept)),
+    ]
+    turn, _ = await read(Agent(Told([*said, ended()]), guardrails=[Word(replacement="***")]))
+    assert turn.messages[-1].content == (Thinking("***"), Text("***"))
 
 
-async def test_a_word_over_three_deltas_is_never_shown() -> None:
-    deltas = [TextDelta(0, piece) for piece in ("it is sec", "re", "t, so be quiet about it")]
-    answer = held(Secret("output"), [*deltas, done(Text("it is secret, so be quiet about it"))])
-    seen: list[RunEvent] = []
-    with pytest.raises(GuardrailTripped, match="guardrail 'secret' stopped the answer: the word"):
-        await read(answer, seen)
-    assert joined(seen) in "it is "
-    assert [(each.position, each.replaced) for each in answer.guarded("t", "m")] == [("output", False)]
+@pytest.mark.parametrize("arguments", ['{"why":"forbidden"}', '{"why":"\\u0066orbidden"}'])
+async def test_an_output_that_is_given_as_a_call_is_the_answer(arguments: str) -> None:
+    told = Told(calling("final_output", arguments))
+    with pytest.raises(GuardrailTripped, match="final_output"):
+        await read(Agent(told, output=Verdict, output_mode="tool", guardrails=[Word()]))
+    told = Told(calling("final_output", arguments))
+    guardrails = [Word(replacement="***")]
+    turn, _ = await read(Agent(told, output=Verdict, output_mode="tool", guardrails=guardrails))
+    assert turn.output == Verdict("***")
 
 
-async def test_done_carries_what_was_shown() -> None:
-    text = "it is secret, so be quiet about it"
-    answer = held(Secret("output", instead="***"), [TextDelta(0, text), done(Text(text))])
-    events = await shown(answer)
-    assert joined(events) == "it is ***, so be quiet about it"
-    last = events[-1]
-    assert isinstance(last, Done)
-    assert last.response.message == Message.assistant("it is ***, so be quiet about it")
+async def test_an_output_hides_nothing_behind_escapes() -> None:
+    said = [TextDelta(0, '{"why":"\\u0066orb'), TextDelta(0, 'idden"}'), ended()]
+    for replacement in (None, "***"):
+        agent = Agent(
+            Told(said), output=Verdict, output_mode="native", guardrails=[Word(replacement=replacement)]
+        )
+        with pytest.raises(GuardrailTripped, match="the answer"):
+            await read(agent)
+    fine = [TextDelta(0, '{"why":"\\u0066ine\\n"}'), ended()]
+    turn, _ = await read(Agent(Told(fine), output=Verdict, output_mode="native", guardrails=[Word()]))
+    assert turn.output == Verdict("fine\n")
 
 
-async def test_what_is_not_changed_keeps_its_response() -> None:
-    end = done(Text("all is well", meta={"kept": True}))
-    events = await shown(held(Secret("output"), [TextDelta(0, "all is well"), end]))
-    assert events[-1] == end
+async def test_the_arguments_of_other_calls_are_not_the_answer() -> None:
+    told = Told(calling("note", '{"text":"forbidden"}'), [TextDelta(0, "Noted."), ended()])
+    async with Agent(told, tools=[note], guardrails=[Word()]) as agent:
+        turn = await agent.run("Note it.")
+    assert turn.text == "Noted."
 
 
-async def test_other_events_wait_behind_the_text_before_them() -> None:
-    usage = UsageUpdate(Usage(input_tokens=1))
-    look = ToolCall("c", "look", "{}", index=1)
-    start, end = ToolCallStart(1, "c", "look"), ToolCallEnd(1, look)
-    text = Text("fine words")
-    events = [TextDelta(0, "fine"), usage, start, TextDelta(0, " words"), PartEnd(0, text), end]
-    seen = await shown(held(Secret("output"), [*events, done(text, look)]))
-    texts = [at for at, event in enumerate(seen) if isinstance(event, TextDelta)]
-    others = [event for event in seen if not isinstance(event, TextDelta)]
-    assert others[:-1] == [usage, start, PartEnd(0, text), end]
-    assert max(texts) < min(at for at, event in enumerate(seen) if event in others)
+async def test_of_a_name_that_is_given_twice_only_what_counts_is_kept() -> None:
+    told = Told(calling("note", '{"text":"forbidden","text":"fine"}'), [TextDelta(0, "Noted."), ended()])
+    turn, _ = await read(Agent(told, tools=[note], guardrails=[Word("forbidden", "tool_arguments")]))
+    assert turn.messages[1].tool_calls[0].arguments == '{"text":"fine"}'
 
 
-async def test_thinking_is_held_back_too_and_loses_its_signature_when_it_is_changed() -> None:
-    thought = Thinking("a secret thought", signature="signed")
-    events = [ThinkingDelta(0, "a secret thought"), PartEnd(0, thought), TextDelta(1, "hello")]
-    seen = await shown(held(Secret("output", instead="***"), [*events, done(thought, Text("hello"))]))
-    parts = [event.part for event in seen if isinstance(event, PartEnd)]
-    assert parts == [Thinking("a *** thought")]
-    last = seen[-1]
-    assert isinstance(last, Done)
-    assert last.response.message.content == (Thinking("a *** thought"), Text("hello"))
+async def test_arguments_that_were_cut_off_hide_nothing_behind_escapes() -> None:
+    told = Told(calling("note", '{"text":"\\u0066orbidden', truncated=True))
+    with pytest.raises(GuardrailTripped, match="note"):
+        await read(Agent(told, tools=[note], guardrails=[Word("forbidden", "tool_arguments")]))
 
 
-async def test_what_is_discarded_leaves_nothing_behind() -> None:
-    discarded = AttemptDiscarded("it broke")
-    events = [TextDelta(0, "it is sec"), discarded, TextDelta(0, "ret or not"), done(Text("ret or not"))]
-    seen = await shown(held(Secret("output"), events))
-    after = seen[seen.index(discarded) + 1 :]
-    assert joined(after) == "ret or not"
+@pytest.mark.parametrize("before", [(), (TextDelta(0, "fine"),)], ids=["nothing", "something else"])
+async def test_what_a_hook_says_at_the_end_alone_is_looked_at(before: tuple[TextDelta, ...]) -> None:
+    with pytest.raises(GuardrailTripped):
+        await read(Agent(Told(), hooks=[Answering("forbidden", *before)], guardrails=[Word()]))
+    hooks = [Answering("so forbidden", *before)]
+    turn, _ = await read(Agent(Told(), hooks=hooks, guardrails=[Word(replacement="***")]))
+    assert turn.text == "so ***"
 
 
-def call(arguments: str) -> list[RunEvent]:
-    made = ToolCall("c", "send", arguments)
-    return [ToolCallStart(0, "c", "send"), ToolCallDelta(0, "c", arguments), ToolCallEnd(0, made), done(made)]
+async def test_an_answer_that_is_stopped_is_paid_for_as_the_vendor_says() -> None:
+    said = [TextDelta(0, "it is forb"), TextDelta(0, "idden"), ended()]
+    agent = Agent(Told(said), guardrails=[Word()], models=PRICES)
+    async with agent, agent.session("s") as session:
+        with pytest.raises(GuardrailTripped):
+            await session.run("Go on.")
+        turn = await session.turn_result()
+    assert turn.usage == USED
+    assert turn.cost == pytest.approx(0.0002)
 
 
-async def test_arguments_are_shown_when_they_have_passed() -> None:
-    events = call('{"text": "hello"}')
-    assert await shown(held(Secret("tool_arguments"), events)) == events
+async def test_an_answer_that_is_cancelled_is_paid_for_with_what_was_held_back() -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hangs() -> None:
+        reached.set()
+        await never.wait()
+
+    used = UsageUpdate(Usage(input_tokens=100, output_tokens=1))
+    told = Told([TextDelta(0, "many words were said " * 10), used, hangs, ended()])
+    async with Agent(told, guardrails=[Word()], models=PRICES) as agent, agent.session("s") as session:
+        await session.send("Go on.")
+        await reached.wait()
+        await session.cancel()
+        turn = await session.turn_result()
+    assert turn.text == ""
+    assert turn.usage.input_tokens == 100
+    assert turn.usage.output_tokens is not None
+    assert turn.usage.output_tokens > 20
+    assert turn.usage.estimated
 
 
-@pytest.mark.parametrize(
-    "hidden", ['{"text":"a secret"}', '{"text":"a \\u0073ecret"}', '{"a":[{"b":"secret"}]}']
-)
-async def test_no_escape_hides_something_in_arguments(hidden: str) -> None:
-    answer = held(Secret("tool_arguments"), call(hidden))
-    with pytest.raises(GuardrailTripped, match="stopped a call of 'send'"):
-        await shown(answer)
-    assert [(each.position, each.call_id) for each in answer.guarded("t", "m")] == [("tool_arguments", "c")]
-
-
-async def test_arguments_are_replaced_within_their_texts() -> None:
-    seen = await shown(held(Secret("tool_arguments", instead="***"), call('{"n": 1, "text": "secret\\n"}')))
-    ended = next(event for event in seen if isinstance(event, ToolCallEnd))
-    assert ended.call.arguments == '{"n":1,"text":"***\\n"}'
-    last = seen[-1]
-    assert isinstance(last, Done)
-    assert last.response.tool_calls == (ended.call,)
-
-
-async def test_a_replacement_that_is_no_json_stops_the_call() -> None:
-    class Breaking(Secret):
-        async def check(self, content: str) -> GuardrailResult:
-            if content.startswith("{"):
-                return GuardrailResult(passed=False, reason="so", replacement="no json")
-            return GuardrailResult(passed=True)
-
-    with pytest.raises(GuardrailTripped, match="that are no JSON"):
-        await shown(held(Breaking("tool_arguments"), call('{"a":1}')))
-
-
-async def test_arguments_that_were_cut_off_are_checked_as_they_are() -> None:
-    made = ToolCall("c", "send", '{"text": "sec', truncated=True)
-    events: list[RunEvent] = [ToolCallStart(0, "c", "send"), ToolCallEnd(0, made), done(made)]
-    seen = await shown(held(Secret("tool_arguments"), events))
-    assert ToolCallEnd(0, made) in seen
-
-
-async def test_leaving_closes_what_is_behind() -> None:
-    closed: list[bool] = []
-
-    async def said() -> AsyncGenerator[RunEvent, None]:
-        try:
-            while True:
-                yield TextDelta(0, "on and on, ")
-        finally:
-            closed.append(True)
-
-    answer = HeldAnswer(PullStream(said()), Guards([Secret("output")]))
-    async with answer as events:
-        await anext(aiter(events))
-    assert closed == [True]
+async def test_what_was_against_an_attempt_that_was_given_up_is_not_told_of_the_next() -> None:
+    tripping = calling("note", '{"text":"forbidden"}')[:-1]
+    said = [*tripping, AttemptDiscarded("again"), TextDelta(0, "fine"), ended()]
+    guardrails = [Word("forbidden", "tool_arguments", replacement="***")]
+    turn, events = await read(Agent(Told(said), tools=[note], guardrails=guardrails))
+    assert turn.text == "fine"
+    assert [event for event in events if type(event).__name__ == "Guarded"] == []

@@ -362,7 +362,7 @@ async def test_texts_that_are_kept_aside_are_read_when_they_are_wanted(content: 
         return await get_blob(digest)
 
     script = [calls("read", page=1).expecting(text="y" * 100), says("Read.")]
-    async with Agent(ScriptedProvider(script), tools=[read], storage=store) as agent:
+    async with Agent(ScriptedProvider(script), tools=[read], storage=store, audit=False) as agent:
         turn = await agent.session("s").run(Message.user("y" * 20_000))
         store.get_blob = counting  # type: ignore[method-assign]
         await write_traces(store, "s", turn.id, Tracing(content=content))

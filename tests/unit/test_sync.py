@@ -708,6 +708,7 @@ PAIRS = [
     (gnomon.agent.Agent, sync.Agent),
     (gnomon.engine.run.Run, sync.Run),
     (gnomon.session.local.LocalSession, sync.Session),
+    (gnomon.session.subagent.LocalSubagent, sync.Subagent),
     (gnomon.session._reader.Reader, sync.Reader),
     (gnomon.stream.Stream, sync.Stream),
 ]
@@ -771,4 +772,5 @@ def test_results_are_of_the_same_types(wanted: type, found: type) -> None:
 def returned(member: Any) -> str:
     """What a method gives, under the names that things have without a loop."""
     said = str(inspect.signature(member).return_annotation).replace("LocalSession[", "Session[")
+    said = said.replace("LocalSubagent", "Subagent")
     return said.replace("AsyncGenerator[", "Iterator[").replace(", None]", "]")

@@ -19,6 +19,7 @@ from gnomon.cli.command import CONTEXT, Command
 __all__ = ["COMMANDS", "prompt_command", "run"]
 
 _SESSIONS = "gnomon.cli.session_commands"
+_APPROVALS = "gnomon.cli.approval_commands"
 
 COMMANDS = {
     "sessions": f"{_SESSIONS}:sessions",
@@ -29,6 +30,10 @@ COMMANDS = {
     "cancel": f"{_SESSIONS}:cancel",
     "fork": f"{_SESSIONS}:fork",
     "replay": f"{_SESSIONS}:replay",
+    "approvals": f"{_APPROVALS}:approvals",
+    "approve": f"{_APPROVALS}:approve",
+    "deny": f"{_APPROVALS}:deny",
+    "compact": f"{_APPROVALS}:compact",
     "models": "gnomon.cli.models:models",
     "doctor": "gnomon.cli.doctor:doctor",
     "db": "gnomon.cli.db:db",
@@ -37,10 +42,9 @@ COMMANDS = {
 """Name → the click command."""
 
 _LINES = [
-    ("sessions, events", "List what was run; show what happened in it."),
-    ("audit, traces, replay", "Who decided; where the time went; run it again offline."),
-    ("resume, cancel, fork", "Go on with what is open, end it, or branch off."),
-    ("models, doctor, db, trust", "What can answer; the store; this folder's config."),
+    ("sessions, events, audit, traces, replay", "What was run, and what happened."),
+    ("approvals, approve, deny, resume, cancel", "What waits: go on, or end it."),
+    ("fork, compact, models, doctor, db, trust", "Branch, shorten, set up."),
 ]
 """The commands in the help. It fits a screen of 24 lines."""
 
@@ -114,7 +118,7 @@ def _load(name: str) -> click.Command:
     return cast(click.Command, getattr(import_module(module), attribute))
 
 
-_MORE = ("and", "--when-busy HOW, --max-rounds N, --no-store, --no-project")
+_MORE = ("and", "--permissions, --when-busy, --max-rounds, --no-store, …")
 """What is seldom needed stands in one line."""
 
 
@@ -132,7 +136,7 @@ class _PromptCommand(Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(_LINES)
+            formatter.write_dl(_LINES, col_max=42)
         super().format_epilog(ctx, formatter)
 
 
@@ -166,6 +170,13 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     metavar="FORM",
     type=click.Choice(["text", "json", "stream-json"]),
     help="text, json (one object) or stream-json (an event a line).",
+)
+@click.option(
+    "--permissions",
+    metavar="MODE",
+    type=click.Choice(["ask", "accept_edits", "auto", "plan", "deny", "bypass"]),
+    hidden=True,
+    help="What tools may do unasked: ask, accept_edits, auto, plan, deny or bypass.",
 )
 @click.option(
     "--max-rounds",

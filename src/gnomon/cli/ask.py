@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,20 +10,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon import config, registry
+from gnomon import config
 from gnomon.agent import Agent
-from gnomon.cli.choice import DEMO, Choice, chosen, discovered, settings_for
+from gnomon.cli.choice import Choice, chosen
 from gnomon.cli.conversing import Shows, shown_turn
 from gnomon.cli.keeping import Place, place, prepare
-from gnomon.cli.kept import AGENT, Kept, here
+from gnomon.cli.kept import Kept
+from gnomon.cli.leave import Leave
+from gnomon.cli.making import command_agent, going_on, kept_of, kit_for
 from gnomon.cli.problems import BUDGET, FAILED, report
 from gnomon.cli.prompt import compose, piped_text, spoken
 from gnomon.cli.render import renderer
 from gnomon.cli.screen import Screen
 from gnomon.contracts.session import WhenBusy
-from gnomon.engine.budget import Budget
+from gnomon.engine.permissions import Mode
 from gnomon.errors import InvalidInput, StorageError
-from gnomon.types.events import RunEvent
+from gnomon.types.events import ApprovalRequested, RunEvent
 from gnomon.types.messages import attachment
 
 if TYPE_CHECKING:
@@ -33,11 +34,7 @@ if TYPE_CHECKING:
     from gnomon.types.records import SessionRecord
     from gnomon.types.steps import Turn
 
-__all__ = ["Question", "as_it_began", "ask", "command_agent", "flags", "going_on", "show_turn"]
-
-_DEMO_TOOLS = ("calculate", "now")
-_RUNNER_LOGS = ("gnomon.driver", "gnomon.session")
-"""What they would say on stderr is the command's own error, or no news to whoever typed it."""
+__all__ = ["Question", "ask", "flags", "show_turn"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +49,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     when_busy: WhenBusy | None = None
     output: config.Output | None = None
+    permissions: Mode | None = None
     max_rounds: int | None = None
     no_store: bool = False
     no_project: bool = False
@@ -105,13 +103,14 @@ def _asked(question: Question, loaded: config.Config, show: Renderer, screen: Sc
     choice = Choice(loaded.model, "named") if loaded.model else chosen(loaded, os.environ)
     if loaded.model is None:
         screen.aside(f"gnomon: {choice.model} answers: {choice.because} (choose with -m or GNOMON_MODEL)")
-    agent, prompt = command_agent(loaded, choice, where), _prompt(question)
-    kept = _kept(loaded, choice)
+    kit = kit_for(question, loaded, choice)
+    agent, prompt = command_agent(loaded, choice, kit, where), _prompt(question)
+    kept = kept_of(loaded, choice, kit)
     _hold(agent, screen)
     if where is None and not question.no_store:
         _warn(screen, "there is no home folder to keep it in (set HOME, or GNOMON_STORE)")
     turn, agent = asyncio.run(
-        _once(agent, where, kept, lambda: command_agent(loaded, choice, None), prompt, show, screen)
+        _once(agent, where, kept, lambda: command_agent(loaded, choice, kit, None), prompt, show, screen)
     )
     show.finish(turn, agent.provider)  # after everything is closed, which may fail as well
     return turn
@@ -137,43 +136,6 @@ def _prompt(question: Question) -> str | list[Content]:
 def _hold(agent: Agent, screen: Screen) -> None:
     if agent.provider.name == "fallback":
         screen.hold_answer()
-
-
-def command_agent(settings: config.Config, choice: Choice, where: Place | None) -> Agent:
-    """An agent that runs what was asked for and no other session: that would be paid for by nobody's wish."""
-    for name in _RUNNER_LOGS:
-        logging.getLogger(name).addHandler(logging.NullHandler())
-    provider = registry.parse_model(choice.model).provider
-    limits = {
-        name: limit for name, limit in msgspec.structs.asdict(settings.budget).items() if limit is not None
-    }
-    return Agent(
-        choice.model,
-        name=AGENT,
-        instructions=settings.system,
-        tools=_tools(settings, choice),
-        storage=where.url if where is not None else None,
-        budget=Budget(**limits),
-        adopt=False,
-        settings={**settings_for(provider, settings), **choice.settings},
-        models=settings.models,
-    )
-
-
-def _tools(settings: config.Config, choice: Choice) -> tuple[str, ...]:
-    if settings.tools is not None:
-        return tuple(settings.tools)
-    return _DEMO_TOOLS if registry.parse_model(choice.model).provider == DEMO else ()
-
-
-def _kept(settings: config.Config, choice: Choice) -> Kept:
-    return Kept(
-        cwd=here(),
-        model=choice.model,
-        tools=_tools(settings, choice),
-        system=settings.system,
-        is_discovered=bool(choice.settings),
-    )
 
 
 # --- a session of its own -----------------------------------------------------------
@@ -213,11 +175,14 @@ class _Counted:
         self.count += 1
         self._show.show(event)
 
+    async def leave(self, asked: ApprovalRequested) -> Leave | None:
+        return await self._show.leave(asked)
+
 
 async def _answer(agent: Agent, prompt: str | list[Content], show: Shows, kept: Kept | None) -> Turn:
     metadata = kept.as_metadata() if kept is not None else None
     async with agent, agent.stream(prompt, metadata=metadata) as run:
-        turn = await shown_turn(agent, run, show)
+        turn = await shown_turn(agent, run, show, is_kept=kept is not None)
         return turn if kept is not None else msgspec.structs.replace(turn, session_id="")
 
 
@@ -254,36 +219,6 @@ def _meant(question: Question, where: Place | None) -> SessionRecord:
         raise nothing_here()
     typed = question.session
     return in_store(where, latest_here if typed is None else lambda store: by_id(store, typed))
-
-
-def going_on(question: Question, loaded: config.Config, row: SessionRecord, where: Place) -> Agent:
-    """The agent that the session began with, but for what was typed now."""
-    if row.agent_id != AGENT:
-        raise InvalidInput(
-            f"session {row.id!r} is of the agent {row.agent_id!r}, which this command does not know",
-            hint="go on with it in the program that has this agent",
-        )
-    settings = as_it_began(question, loaded, row)
-    return command_agent(settings, _choice(question, settings, Kept.of(row.metadata)), where)
-
-
-def as_it_began(question: Question, loaded: config.Config, row: SessionRecord) -> config.Config:
-    """The settings that the session began with, but for what was typed now."""
-    kept = Kept.of(row.metadata)
-    return msgspec.structs.replace(
-        loaded,
-        model=question.model or kept.model or loaded.model,
-        system=loaded.system if question.system is not None or kept.model is None else kept.system,
-        tools=loaded.tools if question.tool or kept.tools is None else kept.tools,
-    )
-
-
-def _choice(question: Question, settings: config.Config, kept: Kept) -> Choice:
-    if settings.model is None:
-        return chosen(settings, os.environ)
-    if kept.is_discovered and question.model is None:
-        return discovered(settings.model, settings, os.environ)
-    return Choice(settings.model, "as before")
 
 
 def _verdict(turn: Turn) -> int:

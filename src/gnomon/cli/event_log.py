@@ -70,7 +70,7 @@ class _Text:
     def event(self, seq: int, at: datetime | None, event: SessionEvent) -> None:
         self._screen.end_answer()
         when = at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at is not None else ""
-        _print(f"{seq:>4}  {when}  {kind_of(event):<17}  {words(event)}".rstrip())
+        _print(f"{seq:>4}  {when}  {kind_of(event):<18}  {words(event)}".rstrip())
 
     def end(self) -> None:
         self._screen.end_answer()

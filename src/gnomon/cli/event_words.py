@@ -6,10 +6,14 @@ from collections.abc import Iterable
 
 from gnomon.cli.problems import one_line
 from gnomon.types.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BudgetWarning,
     CancelRequested,
     Claimed,
     Compacted,
     Error,
+    Guarded,
     MessageCompleted,
     MessageReceived,
     ModelStarted,
@@ -17,6 +21,8 @@ from gnomon.types.events import (
     QuestionAsked,
     Released,
     SessionEvent,
+    SubagentFinished,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnCancelled,
@@ -28,6 +34,7 @@ from gnomon.types.events import (
     Unknown,
 )
 from gnomon.types.messages import Message
+from gnomon.types.requests import Usage
 
 __all__ = ["kind_of", "words"]
 
@@ -58,7 +65,7 @@ def _parts(event: SessionEvent) -> Iterable[str]:
         case Claimed(owner=owner, epoch=epoch) | Released(owner=owner, epoch=epoch):
             return owner, f"epoch {epoch}"
         case _:
-            return (*_of_a_call(event), *_of_a_turn(event))
+            return (*_of_a_call(event), *_of_a_turn(event), *_around_it(event))
 
 
 def _of_a_call(event: SessionEvent) -> Iterable[str]:
@@ -80,8 +87,7 @@ def _of_a_call(event: SessionEvent) -> Iterable[str]:
 def _of_a_turn(event: SessionEvent) -> Iterable[str]:
     match event:
         case TurnFinished(stop=stop, usage=usage, cost=cost):
-            tokens = f"{usage.total_tokens:,} tokens" if usage.total_tokens is not None else ""
-            return stop, tokens, f"${cost:.6f}" if cost else ""
+            return stop, _tokens(usage), _dollars(cost)
         case TurnFailed(error=error):
             return error.code, error.message
         case TurnCancelled(reason=reason) | TurnPaused(reason=reason):
@@ -90,12 +96,57 @@ def _of_a_turn(event: SessionEvent) -> Iterable[str]:
             return mode, reason
         case TurnResumed(by=by):
             return (by,)
-        case Compacted(tokens_before=before, tokens_after=after):
-            return (f"{before:,} → {after:,} tokens",)
+        case BudgetWarning(kind=kind, used=used, limit=limit):
+            return (f"{kind}: {used:,g} of {limit:,g}",)
         case Error(code=code, message=message):
             return code, message
         case _:
             return ()
+
+
+def _around_it(event: SessionEvent) -> Iterable[str]:
+    match event:
+        case ApprovalRequested(call=call, reason=reason, approval_id=approval_id, path=path):
+            return f"{call.name}({call.arguments})", reason, approval_id, "of a sub-agent" if path else ""
+        case ApprovalDecided(decision=decision, by=by, reason=reason, rule=rule):
+            return decision, f"by {by}" if by else "", reason or "", f"always: {rule}" if rule else ""
+        case Guarded(guardrail=name, position=position, reason=reason, replaced=replaced):
+            return name, position.replace("_", " "), "replaced" if replaced else "stopped", reason
+        case Compacted():
+            return _compaction(event)
+        case SubagentStarted(name=name, session_id=session_id):
+            return name, session_id
+        case SubagentFinished(status=status, output=output, usage=usage, cost=cost, error=error):
+            said = error.message if error is not None else output
+            return status, said, _tokens(usage), _dollars(cost)
+        case _:
+            return ()
+
+
+def _compaction(event: Compacted) -> Iterable[str]:
+    """What the view was, what it is, who made it so, and what for."""
+    return (
+        f"{event.messages_before:,} → {event.messages_after:,} messages",
+        f"{event.tokens_before:,} → {event.tokens_after:,} tokens",
+        event.compactor,
+        _WHAT_FOR[event.reason],
+        _dollars(event.cost),
+    )
+
+
+_WHAT_FOR = {
+    "budget": "it grew long",
+    "too_long": "it was too long for the model",
+    "asked": "it was asked for",
+}
+
+
+def _tokens(usage: Usage) -> str:
+    return f"{usage.total_tokens:,} tokens" if usage.total_tokens is not None else ""
+
+
+def _dollars(cost: float | None) -> str:
+    return f"${cost:.6f}" if cost else ""
 
 
 def _said(message: Message) -> str:

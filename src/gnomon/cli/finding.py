@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gnomon import registry
 from gnomon.cli.keeping import Place, prepare
@@ -15,7 +15,7 @@ from gnomon.contracts.storage import Storage
 from gnomon.errors import InvalidInput, NotFound
 from gnomon.types.records import SessionRecord
 
-__all__ = ["SHORT", "by_id", "in_store", "latest_here", "opened", "short"]
+__all__ = ["SHORT", "by_id", "in_store", "latest_here", "opened", "root_by_id", "root_id", "rows", "short"]
 
 _T = TypeVar("_T")
 
@@ -60,7 +60,7 @@ async def by_id(store: Storage, typed: str) -> SessionRecord:
     if exact is not None:
         return exact
     starts = (typed, f"ses_{typed}")
-    found = [row async for row in _rows(store, "") if row.id.startswith(starts)]
+    found = [row async for row in rows(store, "") if row.id.startswith(starts)]
     if len(found) == 1:
         return found[0]
     shown = printable(typed, 60)
@@ -73,12 +73,25 @@ async def by_id(store: Storage, typed: str) -> SessionRecord:
     raise NotFound(f"there is no session {shown!r}", hint="gnomon sessions lists them")
 
 
+async def root_by_id(store: Storage, typed: str) -> SessionRecord:
+    """The session that a person began, also where one was named that works for it."""
+    row = await by_id(store, typed)
+    root = root_id(row)
+    return row if root == row.id else await by_id(store, root)
+
+
+def root_id(row: SessionRecord) -> str:
+    kin = row.metadata.get("subagent")
+    root = cast("dict[str, object]", kin).get("root") if isinstance(kin, dict) else None
+    return root if isinstance(root, str) else row.id
+
+
 async def latest_here(store: Storage) -> SessionRecord:
     """The session of this folder that was used last, as far as the newest go."""
     folder = here()
     found: list[SessionRecord] = []
     seen = 0
-    async for row in _rows(store, AGENT):
+    async for row in rows(store, AGENT):
         seen += 1
         if folder and Kept.of(row.metadata).cwd == folder:
             found.append(row)
@@ -94,7 +107,8 @@ def nothing_here() -> NotFound:
     return NotFound("no session was begun in this folder", hint=hint)
 
 
-async def _rows(store: Storage, agent: str) -> AsyncGenerator[SessionRecord, None]:
+async def rows(store: Storage, agent: str) -> AsyncGenerator[SessionRecord, None]:
+    """The newest sessions of an agent, or of all; not without end."""
     cursor, seen = None, 0
     while seen < _MOST:
         page = await store.list_sessions(agent, _PAGE, cursor=cursor)

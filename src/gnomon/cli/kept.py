@@ -6,6 +6,7 @@ import os
 
 import msgspec
 
+from gnomon.engine.permissions import Mode
 from gnomon.types.messages import Meta
 
 __all__ = ["AGENT", "Kept", "here"]
@@ -21,6 +22,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     tools: tuple[str, ...] | None = None
     system: str | None = None
+    permissions: Mode | None = None
+    has_helper: bool = False
+    """Whether it has a sub-agent to hand work to."""
     is_discovered: bool = False
     """Whether the model was found on a port of this machine, where it is looked for again."""
 

@@ -8,18 +8,24 @@ from typing import Protocol, cast
 
 import msgspec
 
+from gnomon.cli.event_words import kind_of, words
+from gnomon.cli.leave import Leave, ask_leave, can_ask
 from gnomon.cli.problems import clean, one_line
 from gnomon.cli.screen import Screen
 from gnomon.config import Output
 from gnomon.contracts.provider import Provider
 from gnomon.types.codec import encode_event, error_event
 from gnomon.types.events import (
+    ApprovalRequested,
     AttemptDiscarded,
+    Compacted,
     Error,
+    Guarded,
     MessageCompleted,
     ModelStarted,
     RunEvent,
     StreamWarning,
+    SubagentStarted,
     TextDelta,
     ThinkingDelta,
     ToolCallEnd,
@@ -36,6 +42,10 @@ class Renderer(Protocol):
     """Shows one turn while it runs."""
 
     def show(self, event: RunEvent) -> None: ...
+
+    async def leave(self, asked: ApprovalRequested) -> Leave | None:
+        """What a person answers to a request for leave; `None` where nobody can be asked."""
+        ...
 
     def finish(self, turn: Turn, provider: Provider) -> None:
         """The turn is over, be it complete or at a limit."""
@@ -69,12 +79,18 @@ class TextRenderer:
             MessageCompleted: self._message_completed,
             StreamWarning: self._warning,
             AttemptDiscarded: self._discarded,
+            Guarded: self._noted,
+            Compacted: self._noted,
+            SubagentStarted: self._noted,
         }
 
     def show(self, event: RunEvent) -> None:
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
+
+    async def leave(self, asked: ApprovalRequested) -> Leave | None:
+        return await ask_leave(asked, self._screen) if can_ask() else None
 
     def finish(self, turn: Turn, provider: Provider) -> None:
         self._screen.end_answer()
@@ -101,8 +117,9 @@ class TextRenderer:
 
     def _tool_finished(self, event: ToolFinished) -> None:
         result = event.result
-        call = self._calls.pop(result.call_id, None) or ToolCall(result.call_id, result.name)
-        self._screen.note(f"{_as_call(call)} → {_as_result(result)}")
+        call = self._calls.pop(result.call_id, None)  # it may have been made before this was watched
+        named = _as_call(call) if call is not None else one_line(result.name, 64)
+        self._screen.note(f"{named} → {_as_result(result)}")
 
     def _message_completed(self, event: MessageCompleted) -> None:
         """Of what another process runs, the deltas may be late or not come at all: the message is whole."""
@@ -117,6 +134,9 @@ class TextRenderer:
 
     def _warning(self, event: StreamWarning) -> None:
         self._screen.note(f"warning: {one_line(event.message, 300)}")
+
+    def _noted(self, event: Guarded | Compacted | SubagentStarted) -> None:
+        self._screen.note(f"{kind_of(event)}: {words(event)}")
 
     def _discarded(self, event: AttemptDiscarded) -> None:
         self._calls.clear()
@@ -136,6 +156,9 @@ class JSONRenderer:
         self._events.append(msgspec.Raw(encode_event(event)))
         if type(event) is StreamWarning:
             self._warnings.append(event.message)
+
+    async def leave(self, asked: ApprovalRequested) -> Leave | None:
+        """A program answers by itself, with `gnomon approve`."""
 
     def finish(self, turn: Turn, provider: Provider) -> None:
         _print_json(
@@ -166,6 +189,9 @@ class LineRenderer:
 
     def show(self, event: RunEvent) -> None:
         _print_line(encode_event(event))
+
+    async def leave(self, asked: ApprovalRequested) -> Leave | None:
+        """A program answers by itself, with `gnomon approve`."""
 
     def finish(self, turn: Turn, provider: Provider) -> None:
         """`TurnFinished` has said it all."""

@@ -85,6 +85,13 @@ class Screen:
         self._leave_answer()
         self._write_note(line, end="\n")
 
+    def question(self, text: str) -> None:
+        """What a person has to answer, also where nothing else is to be said; the answer stands behind it."""
+        self._end_thought()
+        self._leave_answer()
+        self._err.write(text)
+        self._err.flush()
+
     def aside(self, line: str) -> None:
         """One line for a person who looks on; a script that keeps stderr does not need it."""
         if self._err.isatty():

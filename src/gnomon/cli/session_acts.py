@@ -12,18 +12,22 @@ import msgspec
 
 from gnomon import config
 from gnomon.agent import Agent
-from gnomon.cli.ask import Question, going_on, show_turn
+from gnomon.cli.ask import Question, show_turn
 from gnomon.cli.asking import went_on
-from gnomon.cli.finding import by_id, in_store, opened, short
+from gnomon.cli.event_words import words
+from gnomon.cli.finding import by_id, in_store, opened, root_by_id, short
 from gnomon.cli.keeping import Place, place
+from gnomon.cli.kept import AGENT
+from gnomon.cli.making import going_on
 from gnomon.cli.problems import report
 from gnomon.cli.render import Renderer
 from gnomon.cli.screen import Screen
-from gnomon.errors import ConfigError, InvalidInput, NotFound
+from gnomon.errors import ConfigError, ContextTooLong, InvalidInput, NotFound
+from gnomon.types.events import Compacted
 from gnomon.types.records import SessionRecord
 from gnomon.types.steps import CancelMode, Turn
 
-__all__ = ["Resumption", "cancelled", "forked", "resumed"]
+__all__ = ["Resumption", "cancelled", "compacted", "forked", "resumed"]
 
 _T = TypeVar("_T")
 
@@ -88,7 +92,7 @@ def _row(where: Place | None, typed: str) -> SessionRecord:
     if where is None:
         raise ConfigError("there is no home folder to keep sessions in", hint="set HOME or GNOMON_STORE")
     _check_there(where, typed)
-    return in_store(where, lambda store: by_id(store, typed))
+    return in_store(where, lambda store: root_by_id(store, typed))
 
 
 def _check_there(where: Place, typed: str) -> None:
@@ -140,3 +144,31 @@ def forked(where: Place, typed: str, at: int | None, *, as_json: bool) -> int:
     made = _on_session(where, typed, work)
     click.echo(msgspec.json.encode({"session_id": made}).decode() if as_json else made)
     return 0
+
+
+def compacted(question: Question, where: Place, *, summarize: bool, as_json: bool) -> int:
+    """Make the view of the model shorter; the exit code."""
+    row = _row(where, question.session or "")
+    made = asyncio.run(_compacted(question, where, row, summarize=summarize))
+    if as_json:
+        click.echo(msgspec.json.encode({"session_id": row.id, "compacted": made}).decode())
+    else:
+        what = f"compacted: {words(made)}" if made is not None else "it is as short as it can be"
+        report(f"session {short(row.id)}: {what}", kind="")
+    return 0
+
+
+async def _compacted(
+    question: Question, where: Place, row: SessionRecord, *, summarize: bool
+) -> Compacted | None:
+    if summarize:  # by the model that it has
+        loaded = config.load(use_project=not question.no_project).config
+        agent = going_on(question, loaded, row, where, compactor="summarize")
+    else:
+        name = row.agent_id or AGENT
+        agent = Agent("demo", name=name, storage=where.url, adopt=False, compactor="truncate")
+    async with agent:
+        try:
+            return await agent.session(row.id).compact()
+        except ContextTooLong:
+            return None

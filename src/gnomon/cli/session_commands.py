@@ -9,7 +9,20 @@ import click
 
 from gnomon.cli.command import CONTEXT, Command
 
-__all__ = ["audit", "cancel", "events", "fork", "replay", "resume", "sessions", "traces"]
+__all__ = [
+    "COMMON",
+    "ID",
+    "JSON",
+    "audit",
+    "cancel",
+    "events",
+    "fork",
+    "replay",
+    "resume",
+    "session_command",
+    "sessions",
+    "traces",
+]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -17,27 +30,27 @@ _DEBUG = click.option("--debug", is_flag=True, expose_value=False, hidden=True)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 _PROJECT = click.option("--no-project", is_flag=True, help="Do not read this folder's .gnomon/config.toml.")
 _STORE = click.option("--store", metavar="URL", help="Look into this store, not the usual one.")
-_JSON = click.option(
+JSON = click.option(
     "--output", type=click.Choice(["text", "json"]), default="text", help="text or one JSON object."
 )
-_ID = click.argument("session_id", metavar="ID")
+ID = click.argument("session_id", metavar="ID")
 
 
-def _common(command: _F) -> _F:
+def COMMON(command: _F) -> _F:
     return _STORE(_PROJECT(_QUIET(_DEBUG(command))))
 
 
-def _command(name: str, *examples: str) -> Callable[[Callable[..., int]], click.Command]:
+def session_command(name: str, *examples: str) -> Callable[[Callable[..., int]], click.Command]:
     return click.command(name, cls=Command, context_settings=CONTEXT, epilog="\n".join(examples))
 
 
-@_command("sessions", "gnomon sessions", "gnomon sessions --limit 100 --output json")
+@session_command("sessions", "gnomon sessions", "gnomon sessions --limit 100 --output json")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, help="How many; 20 if not said."
 )
 @click.option("--after", metavar="PLACE", help="Go on after a page, from the `next` of its JSON.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def sessions(
     limit: int, after: str | None, output: str, store: str | None, no_project: bool, quiet: bool
 ) -> int:
@@ -58,8 +71,8 @@ def sessions(
     )
 
 
-@_command("events", "gnomon events ses_019a", "gnomon events -f ses_019a --output stream-json")
-@_ID
+@session_command("events", "gnomon events ses_019a", "gnomon events -f ses_019a --output stream-json")
+@ID
 @click.option("--after", metavar="N", type=click.IntRange(0), default=0, help="Only what stands after N.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, and show it as it is said.")
 @click.option(
@@ -69,7 +82,7 @@ def sessions(
     default="text",
     help="text, json (one object) or stream-json (an event a line).",
 )
-@_common
+@COMMON
 def events(
     session_id: str,
     after: int,
@@ -99,11 +112,11 @@ def events(
     )
 
 
-@_command("traces", "gnomon traces ses_019a", "gnomon traces ses_019a --rebuild --output json")
-@_ID
+@session_command("traces", "gnomon traces ses_019a", "gnomon traces ses_019a --rebuild --output json")
+@ID
 @click.option("--rebuild", is_flag=True, help="First make what is missing, from the session's events.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def traces(
     session_id: str, rebuild: bool, output: str, store: str | None, no_project: bool, quiet: bool
 ) -> int:
@@ -128,11 +141,11 @@ def traces(
     )
 
 
-@_command("audit", "gnomon audit ses_019a", "gnomon audit ses_019a --verify")
-@_ID
+@session_command("audit", "gnomon audit ses_019a", "gnomon audit ses_019a --verify")
+@ID
 @click.option("--verify", is_flag=True, help="Say whether a row was changed or removed; exit 1 if so.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def audit(
     session_id: str, verify: bool, output: str, store: str | None, no_project: bool, quiet: bool
 ) -> int:
@@ -157,13 +170,13 @@ def audit(
     )
 
 
-@_command(
+@session_command(
     "resume",
     "gnomon resume ses_019a",
     'gnomon resume ses_019a --answer "yes, refund it"',
     "gnomon resume ses_019a --run-again",
 )
-@_ID
+@ID
 @click.option("--answer", metavar="TEXT", help="Answer the question that a tool asked.")
 @click.option("--run-again", is_flag=True, help="Run the call again whose outcome is unknown.")
 @click.option("--call", "call_id", metavar="ID", help="Which call that is for, where several wait.")
@@ -175,7 +188,7 @@ def audit(
     type=click.Choice(["text", "json", "stream-json"]),
     help="text, json (one object) or stream-json (an event a line).",
 )
-@_common
+@COMMON
 def resume(
     session_id: str,
     answer: str | None,
@@ -208,11 +221,11 @@ def resume(
     return resumed(convert(typed, Question), act)
 
 
-@_command("cancel", "gnomon cancel ses_019a", "gnomon cancel ses_019a --after-step")
-@_ID
+@session_command("cancel", "gnomon cancel ses_019a", "gnomon cancel ses_019a --after-step")
+@ID
 @click.option("--after-step", is_flag=True, help="When the step under way is done, not at once.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def cancel(
     session_id: str, after_step: bool, output: str, store: str | None, no_project: bool, quiet: bool
 ) -> int:
@@ -236,11 +249,11 @@ def cancel(
     )
 
 
-@_command("fork", "gnomon fork ses_019a", "gnomon fork ses_019a --at 12")
-@_ID
+@session_command("fork", "gnomon fork ses_019a", "gnomon fork ses_019a --at 12")
+@ID
 @click.option("--at", "at", metavar="N", type=click.IntRange(1), help="Up to event N, not to the end.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def fork(
     session_id: str, at: int | None, output: str, store: str | None, no_project: bool, quiet: bool
 ) -> int:
@@ -259,16 +272,16 @@ def fork(
     )
 
 
-@_command("replay", "gnomon replay ses_019a", "gnomon replay ses_019a --agent agents.yaml")
-@_ID
+@session_command("replay", "gnomon replay ses_019a", "gnomon replay ses_019a --agent agents.yaml")
+@ID
 @click.option("-m", "--model", metavar="NAME", help="With another model.")
 @click.option("-s", "--system", metavar="TEXT", help="With other instructions.")
 @click.option("-t", "--tool", metavar="NAME", multiple=True, help="With these tools; repeatable.")
 @click.option("--agent", "agent_file", metavar="FILE", help="With the agent that this file describes.")
 @click.option("--archive", metavar="FILE", help="Look into a file of gnomon db export, not a store.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
-@_JSON
-@_common
+@JSON
+@COMMON
 def replay(
     session_id: str,
     model: str | None,

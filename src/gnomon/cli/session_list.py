@@ -15,6 +15,7 @@ from gnomon.cli.kept import AGENT, Kept
 from gnomon.cli.problems import clean, one_line
 from gnomon.cli.screen import Screen
 from gnomon.contracts.storage import Storage, SupportsOwners
+from gnomon.engine.subagents import CHILD
 from gnomon.types.records import SessionRecord, utc_now
 
 __all__ = ["Row", "State", "listed"]
@@ -102,7 +103,7 @@ def _show(found: _Listed, limit: int, screen: Screen) -> None:
 
 def _hints(found: _Listed, limit: int, ids: list[str], screen: Screen) -> None:
     for row, shown in zip(found.sessions, ids, strict=True):
-        if row.state in ("unfinished", "waiting"):
+        if row.state in ("unfinished", "waiting") and not row.id.startswith(CHILD):
             screen.note(f"gnomon: gnomon resume {shown} goes on with what is {row.state} there")
             break
     if found.next is not None:

@@ -11,11 +11,12 @@ import msgspec
 
 from gnomon import config
 from gnomon.agent import Agent
-from gnomon.cli.ask import Question, as_it_began, command_agent, flags
+from gnomon.cli.ask import Question, flags
 from gnomon.cli.choice import DEMO, Choice
 from gnomon.cli.finding import by_id, opened, short
 from gnomon.cli.keeping import Place
 from gnomon.cli.kept import AGENT
+from gnomon.cli.making import as_it_began, command_agent, kit_as_it_began
 from gnomon.cli.problems import FAILED, one_line, report
 from gnomon.errors import InvalidInput, NotFound
 from gnomon.replay import Replay, read_store, replay
@@ -81,7 +82,8 @@ def _agents(asked: Asked, loaded: config.Config, row: SessionRecord) -> tuple[Ag
 def _agent(question: Question, loaded: config.Config, row: SessionRecord) -> Agent:
     """Nothing is asked of it, so it needs no key, and no server has to be found for it."""
     settings = as_it_began(question, loaded, row)
-    return command_agent(settings, Choice(settings.model or DEMO, "as before"), None)
+    choice = Choice(settings.model or DEMO, "as before")
+    return command_agent(settings, choice, kit_as_it_began(question, settings, choice, row), None)
 
 
 def _agent_of_file(path: str, name: str) -> Agent:

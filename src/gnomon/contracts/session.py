@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from gnomon.types.events import ApprovalRequested, RunEvent, SessionEvent
+from gnomon.types.events import ApprovalRequested, Compacted, RunEvent, SessionEvent
 from gnomon.types.messages import Content, Message
 from gnomon.types.steps import CancelMode, SessionStatus, Turn
 
@@ -18,6 +18,7 @@ __all__ = [
     "SessionRun",
     "SupportsAnswers",
     "SupportsApprovals",
+    "SupportsCompaction",
     "SupportsFork",
     "SupportsResume",
     "SupportsStream",
@@ -159,6 +160,19 @@ class SupportsApprovals(Protocol):
     async def deny(
         self, approval_id: str | None = None, *, by: str = "", reason: str | None = None
     ) -> None: ...
+
+
+@runtime_checkable
+class SupportsCompaction(Protocol):
+    """A session whose view can be made shorter when somebody wants it to be.
+
+    - the ledger must keep every message, and what is compacted must be written: any runtime that opens
+      the session must show its model the same shorter view.
+    - it must raise `Conflict` while a turn is open, and `ConfigError` where there is nothing to do it with.
+    - `None` must mean that the view is as it was.
+    """
+
+    async def compact(self) -> Compacted | None: ...
 
 
 @runtime_checkable

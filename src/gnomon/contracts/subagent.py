@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from gnomon.contracts.session import Input, SessionReader
 from gnomon.types.steps import SessionStatus, SubagentResult
 
-__all__ = ["Subagent"]
+__all__ = ["Subagent", "SupportsSubagents"]
 
 
 @runtime_checkable
@@ -46,3 +47,16 @@ class Subagent(Protocol):
         ...
 
     async def cancel(self) -> None: ...
+
+
+@runtime_checkable
+class SupportsSubagents(Protocol):
+    """A session whose sub-agents can be watched, told more, waited for and cancelled.
+
+    Experimental.
+
+    - it must give those of the latest turn, in the order in which they were started, from
+      any process, and when they have ended too.
+    """
+
+    async def subagents(self) -> Sequence[Subagent]: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -366,8 +367,10 @@ class Fold:
 
     def _count(self, usage: Usage, cost: float | None) -> None:
         self.usage = add_usage((self.usage, usage))
-        known = self.cost is not None and cost is not None
-        self.cost = (self.cost or 0.0) + (cost or 0.0) if known else None
+        if self.cost is None or cost is None:
+            self.cost = None
+        elif cost:  # in decimals, as on a bill: floats would drift away from it
+            self.cost = float(Decimal(str(self.cost)) + Decimal(str(cost)))
 
     def _include(self, message_ids: Sequence[str]) -> None:
         """Messages that waited become part of the conversation."""

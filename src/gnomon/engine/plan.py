@@ -256,9 +256,9 @@ class Planner:
             expired = _expired(turn, self._clock.now()) if turn.requests else ()
             if expired:
                 return Step(expired, "again")
-            is_idle = turn.is_blocked or (
-                self._is_settled(turn) and is_suspended(turn, self._agent, fold.rules)
-            )
+            # What runs beside a call that asks something is not given up: it would be done a second time.
+            is_blocked = turn.is_blocked and not self.is_calling
+            is_idle = is_blocked or (self._is_settled(turn) and is_suspended(turn, self._agent, fold.rules))
             return Step((), "wait" if is_idle else "call")
         return self._go_on(fold, turn)
 

@@ -13,7 +13,15 @@ from gnomon.engine.journal import Journal
 from gnomon.engine.plan import Planner
 from gnomon.engine.turn import REPAIR
 from gnomon.errors import ContextTooLong, GnomonError
-from gnomon.types.events import Compacted, LedgerEntry, MessageReceived, ModelStarted, TurnStarted
+from gnomon.types.events import (
+    Compacted,
+    LedgerEntry,
+    MessageCompleted,
+    MessageReceived,
+    ModelStarted,
+    ToolFinished,
+    TurnStarted,
+)
 from gnomon.types.messages import Message
 
 __all__ = ["Prelude"]
@@ -54,7 +62,8 @@ class Prelude:
         if self._too_long is not None:
             return True
         new = [message for _, message in self._inputs(entries, facts)]
-        return bool(self._journal.fold.messages) and context.is_full(self._journal.fold, new)
+        known = _unwritten(facts) if self._journal.is_shared else []
+        return bool(self._journal.fold.messages) and context.is_full(self._journal.fold, [*known, *new])
 
     async def check(self, entries: Sequence[LedgerEntry], facts: Sequence[LedgerEntry]) -> bool:
         """Look at what is new; whether the planner is to decide again."""
@@ -112,3 +121,10 @@ class Prelude:
         known = {at: each.received.message for at, each in waiting.items()}
         known |= {entry.message_id: entry.message for entry in facts if isinstance(entry, MessageReceived)}
         return [(at, known[at]) for at in wanted if at in known]
+
+
+def _unwritten(facts: Sequence[LedgerEntry]) -> list[Message]:
+    """What the model would be shown besides, and the fold does not know yet."""
+    said = [fact.response.message for fact in facts if isinstance(fact, MessageCompleted)]
+    results = [fact.result for fact in facts if isinstance(fact, ToolFinished)]
+    return [*said, Message.tool(*results)] if results else said

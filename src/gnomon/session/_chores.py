@@ -45,6 +45,7 @@ class Chores:
     def __init__(self, observing: Observing, storage: Callable[[], Awaitable[Storage]]) -> None:
         self.observing = observing
         self._storage = storage
+        self._is_closed = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._parents: OrderedDict[str, Parent] = OrderedDict()
 
@@ -63,6 +64,8 @@ class Chores:
 
     def add(self, ledger: Ledger, reads: Sequence[Read], kin: Kin | None, *, was_lost: bool) -> None:
         """See to what has happened; `was_lost` is said of a session whose runner before had died."""
+        if self._is_closed:  # of a reader that came back when everything was let go of
+            return
         before = self._tasks.get(ledger.session_id)
         work = self._after(before, ledger, tuple(reads), kin, was_lost)
         task = self._tasks[ledger.session_id] = asyncio.ensure_future(work)
@@ -126,6 +129,7 @@ class Chores:
 
     async def close(self) -> None:
         """What is under way is waited for, but not for ever."""
+        self._is_closed = True
         if self._tasks:
             _, late = await asyncio.wait(set(self._tasks.values()), timeout=_CLOSING_S)
             for task in late:

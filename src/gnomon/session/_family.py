@@ -37,7 +37,7 @@ from gnomon.types.messages import Message
 if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
-__all__ = ["Household", "Kin", "is_wanted", "kin_of", "report", "tell_root"]
+__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_root"]
 
 log = logging.getLogger("gnomon.session")
 
@@ -130,7 +130,7 @@ async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
     """Tell those above how the session stands, now that it rests."""
     fold = ledger.fold
     if fold.open_turn is None and not fold.waiting:
-        finished = _finished(fold, ledger.session_id, kin, runtime.agent.answer)
+        finished = ended_as(fold, ledger.session_id, kin.turn, runtime.agent.answer)
         if finished is not None:
             await _deliver(runtime, kin, finished)
         return
@@ -194,7 +194,10 @@ def _turn_of(above: Fold, kin: Kin) -> TurnState | None:
     return turn if kin.call in turn.subagents else None
 
 
-def _finished(fold: Fold, session_id: str, kin: Kin, answer: Answer | None) -> SubagentFinished | None:
+def ended_as(
+    fold: Fold, session_id: str, turn_id: str, answer: Answer | None = None
+) -> SubagentFinished | None:
+    """What a session came to that works for that turn; `None` while it has not ended."""
     turn = fold.turn
     if turn is None or turn.ended is None:
         return None
@@ -205,7 +208,7 @@ def _finished(fold: Fold, session_id: str, kin: Kin, answer: Answer | None) -> S
     )
     error = turn.ended.error if isinstance(turn.ended, TurnFailed) else None
     return SubagentFinished(
-        kin.turn, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error
+        turn_id, session_id, _status(turn.ended), fold.usage, fold.cost, next(said, ""), error
     )
 
 

@@ -16,6 +16,7 @@ from gnomon.session.runtime import Runtime
 from gnomon.types.events import (
     ApprovalRequested,
     Claimed,
+    Compacted,
     Error,
     Live,
     MessageCompleted,
@@ -29,9 +30,6 @@ from gnomon.types.events import (
 from gnomon.types.records import utc_now
 
 __all__ = ["Reading"]
-
-_MAY_WAIT = (Released, ApprovalRequested)
-"""After what a turn may be seen to wait: its runner has let go of it, or a sub-agent needs leave."""
 
 _CANCEL_S = 5.0
 """How long a reader that leaves waits for the end of the turn that it cancels."""
@@ -98,7 +96,7 @@ class Reading:
                             yield shown
                         if answered.is_over:
                             return
-                        if isinstance(event, _MAY_WAIT) and await self._is_held_up(answered):
+                        if _may_hold_up(event) and await self._is_held_up(answered):
                             return
             except (GeneratorExit, asyncio.CancelledError):
                 await self._left(answered)
@@ -108,7 +106,9 @@ class Reading:
         """Take the event in; what of it is shown, when it is of the turn that is meant."""
         if not isinstance(event, Live | ToolProgress):
             answered.take(Read(reader.position, event, reader.at or utc_now()))
-        if answered.turn is None or isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
+        if isinstance(event, Claimed | Released | MessageReceived | Error | Unknown):
+            return
+        if answered.turn is None and not self._is_before(answered, event):
             return
         if isinstance(event, MessageCompleted):
             yield from self._spoken.rest(event.message)
@@ -116,18 +116,22 @@ class Reading:
         self._spoken.take(shown)
         yield shown
 
+    def _is_before(self, answered: Answered, event: SessionEvent) -> bool:
+        """Whether it was done for the turn that is about to begin: its view is made to fit."""
+        return isinstance(event, Compacted) and answered.open_turn is None
+
     async def _is_held_up(self, answered: Answered) -> bool:
         """Whether nothing more comes before a person acts; looked up, since one may have acted by now."""
-        read = answered.open_turn
-        if read is None:
-            return False
+        read, agent = answered.open_turn, self._runtime.agent
+        if read is None or not (read.is_waiting or is_held_back(read, agent)):
+            return False  # what is waited for is yet to be read
         fold = (await self._ledger()).fold
         turn = fold.open_turn
         if turn is None or turn.id != read.id or fold.cancel is not None:
             return False
         if read.is_waiting and turn.is_waiting:  # what it waits for was shown
             return True
-        return read.is_paused and is_held_back(turn, self._runtime.agent)
+        return read.is_paused and is_held_back(turn, agent)
 
     async def _left(self, answered: Answered) -> None:
         """The turn is cancelled, be it by patience or not at all: a store may hang."""
@@ -155,3 +159,8 @@ class Reading:
 
     async def _ledger(self) -> Ledger:
         return await self._runtime.ledger(self._session_id)
+
+
+def _may_hold_up(event: SessionEvent) -> bool:
+    """A runner has let go, or a sub-agent needs leave, of which it is told while nobody runs the turn."""
+    return isinstance(event, Released) or (isinstance(event, ApprovalRequested) and bool(event.path))

@@ -28,6 +28,7 @@ from gnomon.session._reader import Reader
 from gnomon.session._reading import Reading
 from gnomon.session._sending import Sending
 from gnomon.session.runtime import TENANT, Runtime
+from gnomon.session.subagent import LocalSubagent, started_after
 from gnomon.types.codec import exception_of
 from gnomon.types.events import ApprovalRequested, CancelRequested, Compacted, QuestionAnswered, TurnResumed
 from gnomon.types.forks import ForkPlan
@@ -351,6 +352,9 @@ class LocalSession(Generic[Out]):
         finally:
             if kin is not None:
                 await runtime.wake_any(target)
+            elif not await self._is_ours(ledger):
+                with suppress(NotFound):  # whoever runs that agent finds it
+                    await ledger.announce(runtime.clock.now())
             elif has_work(ledger.fold, runtime.agent):
                 await self._sending.wake(ledger)
             await self._tell_root(target, answer)
@@ -361,6 +365,25 @@ class LocalSession(Generic[Out]):
         decided = turn.decisions.get(answer.approval_id or "") if turn is not None else None
         if kin is not None and decided is not None:
             await tell_root(self._runtime, kin, decided)
+
+    async def subagents(self, after: int | None = None) -> tuple[LocalSubagent, ...]:
+        """Those that were started in the latest turn, or after that place; of agents that this one knows."""
+        ledger, runtime = await self._opened(), self._runtime
+        turn = ledger.fold.turn
+        if after is None:
+            after = turn.seq - 1 if turn is not None else ledger.fold.seq
+        found: list[LocalSubagent] = []
+        for started in await started_after(await runtime.storage(), self._id, after):
+            runner = await runtime.runner_named(started.name)
+            if runner is not None:
+                session = LocalSession[object](runner, started.session_id)
+                found.append(LocalSubagent(runtime, self._id, runner, session, started))
+        return tuple(found)
+
+    async def _is_ours(self, ledger: Ledger) -> bool:
+        """Whether it is of this agent. That of another is not run by it, whoever answers for it."""
+        row = ledger.known_row or await ledger.row()
+        return row is None or row.agent_id == self._runtime.agent.name
 
     async def compact(self) -> Compacted | None:
         """Make the view of the model shorter now, between two turns; `None` where it cannot be.

@@ -440,9 +440,14 @@ class Runtime:
         if not ledger.session_id.startswith(CHILD):
             return top
         row = ledger.known_row or await ledger.row()
-        if row is None or row.agent_id == top.agent.name:
-            return top if row is not None else None
-        agent = next((each for each in family(top.agent) if each.name == row.agent_id), None)
+        return await self.runner_named(row.agent_id) if row is not None else None
+
+    async def runner_named(self, name: str) -> Runtime | None:
+        """What runs the sessions of the agent of that name here, if it is of this family."""
+        top = self._top()
+        if name == top.agent.name:
+            return top
+        agent = next((each for each in family(top.agent) if each.name == name), None)
         return await self.member(agent) if agent is not None else None
 
     async def wake_any(self, ledger: Ledger) -> None:

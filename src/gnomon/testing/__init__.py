@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gnomon.testing.session import SessionContract
     from gnomon.testing.storage import StorageContract
     from gnomon.testing.streams import chop, stream_of
+    from gnomon.testing.subagent import SubagentContract
     from gnomon.testing.tool import ToolContract
     from gnomon.testing.wire import WireContract
 
@@ -48,6 +49,7 @@ __all__ = [
     "ProviderContract",
     "SessionContract",
     "StorageContract",
+    "SubagentContract",
     "TokenCounterContract",
     "ToolContract",
     "Wire",
@@ -86,6 +88,7 @@ _HOMES = {
     "ProviderContract": "gnomon.testing.provider",
     "SessionContract": "gnomon.testing.session",
     "StorageContract": "gnomon.testing.storage",
+    "SubagentContract": "gnomon.testing.subagent",
     "TokenCounterContract": "gnomon.testing.counter",
     "ToolContract": "gnomon.testing.tool",
     "Call": "gnomon.providers.scripted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gnomon.testing._session_approving import SessionApproving
 from gnomon.testing._session_definitions import SessionDefinitions
 from gnomon.testing._session_mending import SessionMending
 from gnomon.testing._session_reading import SessionReading
@@ -27,6 +28,7 @@ class SessionContract(
     SessionSharing,
     SessionRecovery,
     SessionWaiting,
+    SessionApproving,
     SessionDefinitions,
 ):
     """The suite of `Session`: Y1 to Y3 and Y5, and L1 to L4 as far as a session shows them.

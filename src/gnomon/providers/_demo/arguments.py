@@ -33,7 +33,7 @@ def listed_values(tool: ToolDef, asked: Asked) -> list[str]:
     if len(strings) != 1 or set(required) - {strings[0][0]}:
         return []
     wanted = purpose(*strings[0])
-    if wanted == "text" or (wanted == "" and not required):
+    if wanted in ("task", "text") or (wanted == "" and not required):
         return []
     found = Filler(tool.schema, asked, about=_about(tool)).found(wanted)
     return found if len(found) > 1 else []
@@ -195,7 +195,9 @@ class Filler:
         if kind in ("from", "to"):
             stated = self._asked.after(kind)
             return [stated] if stated else self.found("")
-        if kind == "text":
+        if kind == "task" and self._asked.handed_on:
+            return [self._asked.handed_on]
+        if kind in ("task", "text"):
             return [self._spare or self._asked.topic]
         return (self.found(kind) or self._asked.quoted) if kind else self.found("")
 

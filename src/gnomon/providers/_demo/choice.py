@@ -50,7 +50,8 @@ def chosen(tools: Sequence[ToolDef], asked: Asked) -> Iterator[Choice]:
     What spoke for one tool does not speak for the next: two tools that are both
     about the weather are not both called for one question about it.
     """
-    left = list(tools)
+    takers = [tool for tool in tools if _takes_a_task(tool)] if asked.handed_on else []
+    left = takers or list(tools)
     unexplained = dict.fromkeys((*asked.words, *asked.expressions))
     while left:
         scores = [_score(tool, asked, unexplained) for tool in left]
@@ -69,6 +70,8 @@ def harmless_first(tools: Sequence[ToolDef]) -> list[ToolDef]:
 
 
 def _score(tool: ToolDef, asked: Asked, unexplained: Iterable[str]) -> _Score:
+    if asked.handed_on and _takes_a_task(tool):
+        return _Score(_SURE, "the prompt hands the work on", frozenset(unexplained))
     arithmetic = frozenset(asked.expressions).intersection(unexplained)
     if arithmetic and _is_calculator(tool):
         return _Score(_SURE, f"the prompt holds arithmetic, {' and '.join(asked.expressions)}", arithmetic)
@@ -89,6 +92,11 @@ def _input(tool: ToolDef, asked: Asked) -> float:
         if name in required and purpose(name, schema) in Asked.FINDABLE
     ]
     return sum(_INPUT if values else -_INPUT for values in found)
+
+
+def _takes_a_task(tool: ToolDef) -> bool:
+    """Whether somebody else does what the tool is told."""
+    return any(purpose(name, schema) == "task" for name, schema in SchemaReader(tool.schema).properties())
 
 
 def _is_calculator(tool: ToolDef) -> bool:

@@ -24,6 +24,8 @@ _ENDINGS = (
     "ations ation ators ator ating ates ated ate ings ing ions ion ities ity ies ers er ors or ed es s e y"
 )
 _LATER = "today|tomorrow|yesterday|now|right now|please|there|then|thanks|thank you"
+_HANDING = "(?:ask|tell|let|have|get|use|give|hand|delegate|spawn|start)"
+_OTHERS = "(?:sub-?agents?|helpers?|another agent)"
 _FUNCTIONS = "sqrt|abs|round|min|max|pi"
 _WRITTEN_OTHERWISE = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**"})
 _OPERATORS = {"plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/"}
@@ -141,11 +143,19 @@ class Asked:
 
     @cached_property
     def topic(self) -> str:
-        """What is asked for, as a phrase: all that stands after "for" or "about", or the whole prompt."""
+        """What is asked for, as a phrase: all after "for", "about" or a colon, or the whole prompt."""
         if self.quoted:
             return self.quoted[0]
         found = re.search(r"\b(?:for|about|saying|that says)\s+(\S[^\n]*)", self.text, re.IGNORECASE)
+        found = found or re.match(r"[\w\s,-]{1,60}:\s+(\S[^\n]*)", self.text)
         return (found[1] if found else self.text).strip().rstrip("?!. ")
+
+    @cached_property
+    def handed_on(self) -> str:
+        """What another agent is to be asked for; empty where the prompt wants nothing of that."""
+        handing = rf".*\b{_HANDING}\b.{{0,40}}?\b{_OTHERS}\b[\s:,]*(?:to\s+)?(\S.*)"
+        found = re.match(handing, self.text, re.IGNORECASE | re.DOTALL)
+        return found[1].strip() if found and re.search(r"\w", found[1]) else ""
 
     def after(self, prepositions: str) -> str | None:
         """What stands after one of these words."""

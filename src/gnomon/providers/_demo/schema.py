@@ -23,7 +23,8 @@ _PURPOSES = {
     "date": "date datetime time timestamp when since until deadline",
     "from": "from origin source start departure sender",
     "to": "to destination target end arrival recipient receiver",
-    "text": "query question prompt text message content input topic sentence body note task keyword "
+    "task": "task",
+    "text": "query question prompt text message content input topic sentence body note keyword "
     "search command code sql answer summary explanation reason response reply",
 }
 _PURPOSE_OF = {word: purpose for purpose, names in _PURPOSES.items() for word in all_words(names)}
