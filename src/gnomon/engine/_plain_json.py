@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import msgspec
@@ -19,6 +18,8 @@ def unescaped(text: str) -> str:
 
 def says_twice(text: str) -> bool:
     """Whether an object in it gives a name twice, so that only the last of the two counts."""
+    import json  # msgspec keeps the last of two, and tells nobody
+
     is_double = False
 
     def noted(pairs: list[tuple[str, object]]) -> None:
