@@ -195,6 +195,11 @@ class Loop:
             self.interrupt.set()
 
     @property
+    def ended_calls(self) -> frozenset[str]:
+        """The calls that have ended beside one which has not, and so are not written yet."""
+        return self._made_calls.ended if self._made_calls is not None else frozenset()
+
+    @property
     def is_under_way(self) -> bool:
         """Whether somebody waits for the next event; not so while a reader is busy with the last one."""
         events = self._events() if self._events is not None else None

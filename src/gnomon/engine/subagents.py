@@ -24,6 +24,7 @@ __all__ = [
     "CHILD",
     "MAX_DEPTH",
     "MAX_RUNNING",
+    "TOO_DEEP",
     "Family",
     "Spawn",
     "Subagents",
@@ -45,6 +46,9 @@ MAX_DEPTH = 4
 """How deep sub-agents may go: the root is at 0."""
 MAX_RUNNING = 8
 """How many sub-agents of one turn run at a time."""
+
+
+TOO_DEEP = f"sub-agents may not go deeper than {MAX_DEPTH}"
 
 
 class Task(NamedTuple):
