@@ -37,7 +37,7 @@ from gnomon.types.messages import Message
 if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
-__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_root"]
+__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_decided", "tell_root"]
 
 log = logging.getLogger("gnomon.session")
 
@@ -134,9 +134,17 @@ async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
         if finished is not None:
             await _deliver(runtime, kin, finished)
         return
+    await tell_decided(runtime, ledger, kin)
     for asked in fold.open_turn.open_requests if fold.open_turn is not None else ():
         told = msgspec.structs.replace(asked, turn_id="", path=kin.path)
         await tell_root(runtime, kin, told)
+
+
+async def tell_decided(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
+    """What was decided, by somebody or by time alone, is waited for no longer at the root either."""
+    turn = ledger.fold.open_turn
+    for decided in turn.decisions.values() if turn is not None else ():
+        await tell_root(runtime, kin, decided)
 
 
 async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | ApprovalDecided) -> None:
@@ -147,7 +155,7 @@ async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | Approv
         known = turn is None or (
             told.approval_id in turn.told
             if isinstance(told, ApprovalRequested)
-            else told.approval_id in turn.decisions
+            else told.approval_id in turn.decisions or told.approval_id not in turn.told
         )
         if known:
             return
@@ -165,8 +173,6 @@ async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> No
     parent = await runtime.ledger(kin.parent)
     for _ in range(_TRIES):
         if not is_wanted(parent.fold, kin):
-            if is_told(parent.fold, kin):  # by one that may have been lost before it woke it
-                await runtime.wake_any(parent)
             return
         if await parent.try_receive((finished,), parent.fold.seq):
             await runtime.wake_any(parent)
