@@ -162,7 +162,7 @@ class Calls:
         for job in jobs:
             assert isinstance(job.tool, Subagents)
             started, task = turn.subagents[job.call.id], job.tool.task(job.call.arguments)
-            share = share_of(self._budget, task.agent.budget, turn)
+            share = share_of(self._budget, task.agent.budget, turn, len(turn.running_subagents))
             await self._family.start(started, task, share)
             self._ensured.add(started.session_id)
 

@@ -29,7 +29,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.prelude import Prelude
 from gnomon.engine.speaking import completed, partial, stopped
-from gnomon.engine.subagents import Family
+from gnomon.engine.subagents import ENDED, Family
 from gnomon.engine.turn import TurnState
 from gnomon.errors import (
     GuardrailTripped,
@@ -333,9 +333,7 @@ class Loop:
     ) -> None:
         """Nobody works on for a turn that has ended."""
         if any(isinstance(entry, TurnFinished | TurnFailed | TurnCancelled) for entry in entries):
-            await family.cancel(
-                [each.session_id for each in running], "the turn that it worked for has ended"
-            )
+            await family.cancel([each.session_id for each in running], ENDED)
 
     async def _prepared(self, prelude: Prelude, step: Step, *, is_claimed: bool) -> Step | None:
         """The step once what comes before a question is seen to; `None` when it is to be decided anew."""
