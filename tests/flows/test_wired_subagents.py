@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from wired import DOORS, PRICES, USED, Diary, Word, entries
+from wired import DOORS, PRICES, USED, Diary, Word, asked_of, entries
 
 from gnomon import Agent, Budget, tool
 from gnomon.errors import AskUser, BadRequest, TurnUnfinished
@@ -163,6 +163,18 @@ async def test_what_a_sub_agent_needs_leave_for_is_asked_at_the_root() -> None:
         await session.approve(asked.approval_id)
         assert (await session.turn_result()).text == "Done."
         assert await session.approvals() == ()
+    assert ran == ["Dover"]
+
+
+async def test_leave_from_the_root_is_enough_for_the_one_below_to_go_on() -> None:
+    worker = pilot(calls("book", port="Dover"), says("Booked."), tools=[book], permissions="ask")
+    lines = [calls("spawn", task="Book Dover."), says("Done.").expecting(result="Booked.")]
+    agent = captain(*lines, subagents=[worker], adopt=False)
+    async with agent, agent.session("s") as session:
+        await asked_of(session, "Book.")
+        await session.approve()
+        while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
     assert ran == ["Dover"]
 
 
