@@ -275,7 +275,8 @@ async def test_a_reader_that_leaves_ends_the_work_below_too() -> None:
         await ended.wait()
 
 
-async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("adopt", [True, False])
+async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path, adopt: bool) -> None:
     store = f"sqlite:///{tmp_path}/s.db"
     begun = asyncio.Event()
 
@@ -292,7 +293,8 @@ async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path) -> N
         await session.send("When?")
         await begun.wait()
     worker = pilot()
-    later = captain(says("At noon.").expecting(result="High at noon."), subagents=[worker], storage=store)
+    said = says("At noon.").expecting(result="High at noon.")
+    later = captain(said, subagents=[worker], storage=store, adopt=adopt)
     later.provider._verbatim = False
     async with later, later.session("s") as session:
         assert (await session.turn_result()).text == "At noon."
