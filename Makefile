@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 FIRST  := $(CURDIR)/$(VENV)/first-run
 
 .DEFAULT_GOAL := all
-.PHONY: all run test check contracts soak servers docs facts shape bench bench-peers record live test-proxies lock clean
+.PHONY: all run test check contracts soak servers wiring docs facts shape bench bench-peers record live test-proxies lock clean
 
 all: check test
 
@@ -80,6 +80,10 @@ contracts: $(VENV)/.dev servers
 soak: $(VENV)/.dev $(VENV)/.local servers
 	@echo "==> running the long suites whole"
 	@GNOMON_SOAK=1 $(PYTEST)
+
+# Each line that wires an agent is taken out of a copy in turn: the test that is named for it must fail.
+wiring: $(VENV)/.dev
+	@$(BIN)/python tests/wiring/cut.py $(if $(K),-k "$(K)")
 
 docs: $(VENV)/.dev
 	@$(BIN)/python tests/house/generate.py

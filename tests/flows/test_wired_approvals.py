@@ -55,11 +55,16 @@ async def test_a_run_says_that_it_waits_and_the_call_is_not_made() -> None:
         assert ran == []
 
 
-async def test_a_run_waits_for_what_a_rule_asks_about() -> None:
+async def test_a_run_waits_for_what_a_rule_asks_about_and_goes_on_in_its_session() -> None:
     async with booking(permissions="auto", rules=["ask book"]) as agent:
-        with pytest.raises(TurnUnfinished, match="waits for leave to call book"):
-            await agent.run("Book.")
+        async with agent.stream("Book.") as run:
+            async for _ in run:
+                pass
         assert ran == []
+        async with agent.session(run.session_id) as session:
+            await session.approve()
+            assert (await session.turn_result()).text == "Done."
+    assert ran == ["Dover"]
 
 
 async def test_a_stream_ends_with_the_request_and_the_session_goes_on_once_leave_is_given() -> None:
@@ -90,6 +95,15 @@ async def test_a_session_waits_and_goes_on_with_the_call_that_leave_was_given_fo
     assert ran == ["Dover"]
 
 
+async def test_leave_is_enough_for_a_turn_to_go_on_also_when_nobody_waits_for_it() -> None:
+    async with booking(adopt=False) as agent, agent.session("s") as session:
+        await asked_of(session, "Book.")
+        await session.approve()
+        while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert ran == ["Dover"]
+
+
 async def test_leave_that_was_refused_is_told_to_the_model_with_the_reason() -> None:
     async with booking("not run: leave was refused: too dear") as agent, agent.session("s") as session:
         await asked_of(session, "Book.")
@@ -100,7 +114,7 @@ async def test_leave_that_was_refused_is_told_to_the_model_with_the_reason() -> 
 
 async def test_leave_that_nobody_gives_in_time_is_refused_without_anybody_looking() -> None:
     async with (
-        booking("not run: nobody gave leave in time", approval_timeout_s=0.05) as agent,
+        booking("not run: nobody gave leave in time", approval_timeout_s=0.05, adopt=False) as agent,
         agent.session("s") as session,
     ):
         asked = await asked_of(session, "Book.")

@@ -15,7 +15,7 @@ from gnomon.errors import GuardrailTripped, Overloaded
 from gnomon.hooks.retry import RetryHook
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import ScriptedProvider, calls, says
-from gnomon.types.events import Guarded, TextDelta, ThinkingDelta
+from gnomon.types.events import Guarded, TextDelta, ThinkingDelta, TurnStarted
 from storing import opened
 
 ran: list[str] = []
@@ -106,14 +106,17 @@ async def test_a_steer_that_is_stopped_ends_the_turn() -> None:
         await go_on.wait()
         return "slowly done"
 
+    storage = MemoryStorage()
     script = ScriptedProvider([calls("slow"), says("Never.")])
-    agent = Agent(script, tools=[slow], guardrails=[Word("Calais", "input")])
+    agent = Agent(script, tools=[slow], guardrails=[Word("Calais", "input")], storage=storage)
     async with agent, agent.session("s") as session:
         await session.send("Book.")
         await started.wait()
         await session.send("Rather Calais.", when_busy="steer")
         go_on.set()
         turn = await session.turn_result()
+    begun = [entry for entry in await entries(storage, "s") if isinstance(entry, TurnStarted)]
+    assert [entry.turn_id for entry in begun] == [turn.id]
     assert turn.error is not None
     assert turn.error.code == "guardrail_tripped"
     assert len(script.requests) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from wired import DOORS, PRICES, USED, Diary, Word, entries
+from wired import DOORS, PRICES, USED, Diary, Word, asked_of, entries
 
 from gnomon import Agent, Budget, tool
 from gnomon.errors import AskUser, BadRequest, TurnUnfinished
@@ -166,6 +166,18 @@ async def test_what_a_sub_agent_needs_leave_for_is_asked_at_the_root() -> None:
     assert ran == ["Dover"]
 
 
+async def test_leave_from_the_root_is_enough_for_the_one_below_to_go_on() -> None:
+    worker = pilot(calls("book", port="Dover"), says("Booked."), tools=[book], permissions="ask")
+    lines = [calls("spawn", task="Book Dover."), says("Done.").expecting(result="Booked.")]
+    agent = captain(*lines, subagents=[worker], adopt=False)
+    async with agent, agent.session("s") as session:
+        await asked_of(session, "Book.")
+        await session.approve()
+        while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert ran == ["Dover"]
+
+
 async def test_what_is_left_is_shared_out_all_the_way_down() -> None:
     used = Usage(input_tokens=290, output_tokens=10)
     spends = msgspec.structs.replace(calls("book", port="Dover"), usage=used)
@@ -263,7 +275,8 @@ async def test_a_reader_that_leaves_ends_the_work_below_too() -> None:
         await ended.wait()
 
 
-async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("adopt", [True, False])
+async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path, adopt: bool) -> None:
     store = f"sqlite:///{tmp_path}/s.db"
     begun = asyncio.Event()
 
@@ -280,7 +293,8 @@ async def test_the_work_goes_on_where_a_process_has_left_it(tmp_path: Path) -> N
         await session.send("When?")
         await begun.wait()
     worker = pilot()
-    later = captain(says("At noon.").expecting(result="High at noon."), subagents=[worker], storage=store)
+    said = says("At noon.").expecting(result="High at noon.")
+    later = captain(said, subagents=[worker], storage=store, adopt=adopt)
     later.provider._verbatim = False
     async with later, later.session("s") as session:
         assert (await session.turn_result()).text == "At noon."

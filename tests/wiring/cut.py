@@ -23,6 +23,7 @@ __all__ = ["check_uncut", "misplaced", "tried"]
 
 _LIMIT_S = "15"
 """How long a test may take that waits for what does not come."""
+_PATIENCE_S = 120
 _TORN = re.compile(
     r"^E\s+(?:\w+\.)*(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
     r"|TypeError: .* (?:positional|required) .*argument).*$",
@@ -48,7 +49,10 @@ def tried(cut: Cut) -> str:
     with tempfile.TemporaryDirectory() as folder:
         made = _copied(Path(folder)) / "gnomon" / cut.path
         made.write_text(made.read_text("utf-8").replace(cut.old, cut.new), "utf-8")
-        ended = _run(Path(folder), [cut.test])
+        try:
+            ended = _run(Path(folder), [cut.test])
+        except subprocess.TimeoutExpired:
+            return "the test did not end"
     if ended.returncode == 0:
         return "the test stayed green"
     if ended.returncode != 1:
@@ -75,7 +79,7 @@ def _run(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *named]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GNOMON_", "PYTEST_"))}
     env = kept | {"PYTHONPATH": str(folder / "src"), "GNOMON_TEST_LIMIT_S": _LIMIT_S}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=_PATIENCE_S)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

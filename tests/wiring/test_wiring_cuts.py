@@ -1,0 +1,41 @@
+"""Each wire of an agent is watched by a test: a few of them are cut here, and `make wiring` cuts them all."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from cut import misplaced, tried
+from cuts import CUTS, Cut
+
+SEED = os.environ.get("GNOMON_TEST_SEED", "1")
+CHOSEN = CUTS if os.environ.get("GNOMON_SOAK") == "1" else random.Random(SEED).sample(CUTS, 3)
+
+
+def test_every_wire_that_is_listed_is_there_and_so_is_its_test() -> None:
+    assert len(CUTS) >= 50
+    assert [wrong for cut in CUTS if (wrong := misplaced(cut))] == []
+
+
+def test_every_wire_is_listed_once() -> None:
+    listed = [(cut.path, cut.old, cut.new) for cut in CUTS]
+    assert len(set(listed)) == len(listed)
+
+
+@pytest.mark.parametrize("cut", CHOSEN, ids=lambda cut: f"{cut.path}: {cut.name}")
+def test_a_wire_that_is_cut_is_missed_by_its_test(cut: Cut) -> None:
+    assert tried(cut) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("            hooks=self._chain,\n", "            hooks=self._chain,  # as it was\n", "stayed green"),
+        ("            hooks=self._chain,\n", "            hooks=nobody,\n", "torn and not cut"),
+        ("            hooks=nobody,\n", "", "has 0 times"),
+    ],
+)
+def test_a_cut_that_shows_nothing_is_told_apart(old: str, new: str, said: str) -> None:
+    test = "test_wired_hooks.py::test_hooks_are_closed_with_their_agent"
+    assert said in tried(Cut("a trial", "agent.py", old, new, test))
