@@ -52,6 +52,7 @@ from gnomon.types.requests import Reasoning
 from gnomon.types.steps import Out, Turn
 
 if TYPE_CHECKING:
+    from gnomon.agent_files import Made
     from gnomon.hooks.chain import Chain
     from gnomon.memory import Memory
     from gnomon.tracing.exporter import Tracing
@@ -277,34 +278,7 @@ class Agent(Generic[Out]):
 
         `tools` are added to those that the file names, `storage` takes the place of the file's.
         """
-        from gnomon.agent_files import read_agent
-
-        spec = read_agent(Path(path), name)
-        if spec.output_schema is not None:
-            raise ConfigError(
-                f"{path}: agent {spec.name!r} has an output_schema, which is not used from a file yet",
-                hint="give Agent(output=…) a type in code, and leave it out of the file",
-            )
-        try:
-            return Agent(
-                spec.model,
-                name=spec.name,
-                instructions=spec.instructions,
-                tools=(*spec.tools, *tools),
-                storage=storage if storage is not None else spec.storage,
-                permissions=spec.permissions or "bypass",
-                budget=msgspec.convert(spec.budget, Budget) if spec.budget else None,
-                on_change=spec.on_change or "continue",
-                temperature=spec.temperature,
-                max_tokens=spec.max_tokens,
-                thinking=spec.thinking,
-                settings=spec.settings or None,
-                deps=deps,
-                clock=clock,
-            )
-        except ConfigError as error:
-            error.message = f"agent {spec.name!r} of {path}: {error.message}"
-            raise
+        return _from_file(Path(path), name, (), tools=tools, storage=storage, deps=deps, clock=clock)
 
     @property
     def name(self) -> str:
@@ -461,6 +435,77 @@ class Agent(Generic[Out]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _from_file(
+    path: Path,
+    name: str | None,
+    above: tuple[str, ...],
+    *,
+    tools: Sequence[ToolLike] = (),
+    storage: str | Storage | None = None,
+    deps: object = None,
+    clock: Clock | None = None,
+) -> Agent[str]:
+    """An agent of the file with those that work for it; `above` are those that it works for."""
+    from gnomon.agent_files import read_agent
+
+    spec = read_agent(path, name)
+    if spec.output_schema is not None:
+        raise ConfigError(
+            f"{path}: agent {spec.name!r} has an output_schema, which is not used from a file yet",
+            hint="give Agent(output=…) a type in code, and leave it out of the file",
+        )
+    line = (*above, spec.name)
+    if spec.name in above:
+        raise ConfigError(f"{path}: agents work for one another in a circle: {' → '.join(line)}")
+    try:
+        return Agent(
+            spec.model,
+            name=spec.name,
+            instructions=spec.instructions,
+            tools=(*spec.tools, *tools),
+            storage=storage if storage is not None else spec.storage,
+            permissions=spec.permissions or "bypass",
+            rules=spec.rules,
+            approval_timeout_s=spec.approval_timeout_s,
+            budget=msgspec.convert(spec.budget, Budget) if spec.budget else None,
+            on_change=spec.on_change or "continue",
+            temperature=spec.temperature,
+            max_tokens=spec.max_tokens,
+            thinking=spec.thinking,
+            settings=spec.settings or None,
+            deps=deps,
+            clock=clock,
+            subagents=[_from_file(path, each, line, deps=deps, clock=clock) for each in spec.subagents],
+            hooks=[cast(Hook, _from_spec("hooks", each)) for each in spec.hooks],
+            guardrails=[cast(Guardrail, _from_spec("guardrails", each)) for each in spec.guardrails],
+            compactor=_compactor_from(spec.compactor),
+            context_tokens=spec.context_tokens,
+            memory=spec.memory,
+            skills=spec.skills,
+        )
+    except ConfigError as error:
+        if not error.message.startswith(("agent ", f"{path}: ")):  # of one that works for it
+            error.message = f"agent {spec.name!r} of {path}: {error.message}"
+        raise
+
+
+def _from_spec(kind: str, made: Made) -> object:
+    """What the registry makes of a name and settings."""
+    if not made.settings:
+        return _made(kind, made.name)
+    try:
+        return cast("Callable[..., object]", registry.load(kind, made.name))(**made.settings)
+    except (TypeError, ValueError) as error:
+        what = registry.KINDS[kind]
+        raise ConfigError(f"{what} {made.name!r} cannot be made with these settings: {error}") from None
+
+
+def _compactor_from(made: Made | None) -> Compactor | str | None:
+    if made is None or not made.settings:
+        return made.name if made is not None else None
+    return cast(Compactor, _from_spec("compactors", made))
 
 
 def _store(given: object) -> Callable[[], Storage]:

@@ -340,7 +340,7 @@ async def ask_leave_and_hand_out_work() -> None:
         hooks=[Timed(), "logging"],
         guardrails=[NoNames()],
         permissions="ask",
-        rules=["allow weather(city='Rome')", Rule("deny", "weather", {"days": 9})],
+        rules=['allow weather(city="Rome")', Rule("deny", "weather", {"days": 9})],
         approval_timeout_s=60,
         compactor="truncate",
         context_tokens=8_000,

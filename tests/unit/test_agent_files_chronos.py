@@ -122,14 +122,9 @@ def test_a_provider_of_another_name_is_ours(theirs: str, ours: str, tmp_path: Pa
     "line",
     [
         "mcp_servers: [{name: db, command: npx}]",
-        "sub_agents: [b]",
         "graph: {nodes: []}",
-        "skills: [{name: x}]",
         "use_skills: [x]",
-        "guardrails: [pii]",
         "knowledge: {files: [a]}",
-        "memory: {enabled: true}",
-        "hooks: [logging]",
     ],
 )
 def test_what_the_agent_could_not_do_without_is_refused(line: str, tmp_path: Path) -> None:
@@ -197,15 +192,13 @@ def test_native_reasoning_is_thinking(reasoning: str, thinking: Reasoning | None
 @pytest.mark.parametrize(
     ("tool", "mode", "said"),
     [
-        ("permission: require_approval", "plan", "`tools[0].permission`: nobody can be asked"),
-        ("requires_confirmation: true", "plan", "`tools[0].requires_confirmation`: nobody can be asked"),
         ("requires_user_input: true", "bypass", "`tools[0].requires_user_input`: nobody can be asked"),
         ("permission: deny", "bypass", "a tool that may not be called is left out"),
         ("permission: perhaps", "bypass", "should be allow, require_approval or deny"),
         ("requires_confirmation: 3", "bypass", "should be true or false"),
     ],
 )
-def test_a_tool_that_asks_first_is_refused(tool: str, mode: str, said: str, tmp_path: Path) -> None:
+def test_leave_that_has_no_meaning_here_is_refused(tool: str, mode: str, said: str, tmp_path: Path) -> None:
     path = write(tmp_path, f"model: demo\npermissions: {mode}\ntools: [{{name: now, {tool}}}]")
     with pytest.raises(ConfigError) as caught:
         read_agent(path, env={})
@@ -218,7 +211,20 @@ def test_where_no_question_is_wanted_none_is_missed(tool: str, tmp_path: Path) -
     assert read_agent(write(tmp_path, text), env={}).tools == ("now",)
 
 
-@pytest.mark.parametrize("mode", ["prompt", "ask"])
-def test_a_mode_that_asks_is_refused(mode: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nobody can be asked before a call yet"):
-        read_agent(write(tmp_path, f"model: demo\npermission_mode: {mode}"), env={})
+@pytest.mark.parametrize(("mode", "meant"), [("prompt", "ask"), ("auto-approve", "bypass"), ("ask", "ask")])
+def test_modes_have_other_names_there(mode: str, meant: str, tmp_path: Path) -> None:
+    assert read_agent(write(tmp_path, f"model: demo\npermission_mode: {mode}"), env={}).permissions == meant
+
+
+@pytest.mark.parametrize("tool", ["permission: require_approval", "requires_confirmation: true"])
+def test_a_tool_that_asks_first_is_a_rule(tool: str, tmp_path: Path) -> None:
+    text = f"model: demo\ntools: [calculate, {{name: now, {tool}}}]"
+    spec = read_agent(write(tmp_path, text), env={})
+    assert (spec.tools, spec.permissions, spec.rules) == (("calculate", "now"), "auto", ("ask now",))
+    spec = read_agent(write(tmp_path, f"{text}\npermissions: plan\nrules: [deny x]"), env={})
+    assert (spec.permissions, spec.rules) == ("plan", ("deny x", "ask now"))
+
+
+def test_sub_agents_are_subagents(tmp_path: Path) -> None:
+    text = "agents:\n  - {id: a, model: demo, sub_agents: [b]}\n  - {id: b, model: demo}\n"
+    assert read_agent(write(tmp_path, text), "a", env={}).subagents == ("b",)

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from gnomon._trust import real_path
 from gnomon.agent_files import _kinds as kinds
+from gnomon.agent_files._around import folders_from, made_from, made_list_from, memory_from, names_from
 from gnomon.agent_files._kinds import Kind, converted
 from gnomon.agent_files._layer import Layer, table_in
 from gnomon.agent_files._place import Found, Place, wrong
@@ -80,7 +81,10 @@ def _is_of_the_provider(field: str) -> bool:
 def spec_from(named: Named, layer: Layer, env: Mapping[str, str], folder: str) -> AgentSpec:
     """The agent, with every reference in it filled in."""
     fields, reader = layer.fields, _Reader(named, layer, env, folder)
+    tools, asked = tools_from(fields.get("tools"), env, layer.remarks)
     permissions = permissions_from(fields.get("permissions"), env)
+    if asked and permissions is None:
+        permissions = "auto"  # where nothing else is said, all runs but what needs leave
     return AgentSpec(
         name=named.name,
         title=named.title,
@@ -88,13 +92,22 @@ def spec_from(named: Named, layer: Layer, env: Mapping[str, str], folder: str) -
         model=reader.model(),
         settings=reader.settings(),
         instructions=reader.instructions(),
-        tools=tools_from(fields.get("tools"), env, layer.remarks, asks_nobody=permissions == "bypass"),
+        tools=tools,
         budget=reader.budget(),
         temperature=reader.one("temperature", kinds.TEMPERATURE),
         max_tokens=reader.one("max_tokens", kinds.TOKENS),
         thinking=reader.thinking(),
         storage=store_url(fields, env, folder),
         permissions=permissions,
+        rules=(*(reader.one("rules", kinds.LINES) or ()), *(f"ask {name}" for name in asked)),
+        approval_timeout_s=reader.one("approval_timeout_s", kinds.SECONDS),
+        guardrails=made_list_from(fields.get("guardrails"), env),
+        hooks=made_list_from(fields.get("hooks"), env),
+        compactor=made_from(fields.get("compactor"), env),
+        context_tokens=reader.one("context_tokens", kinds.TOKENS),
+        subagents=names_from(fields.get("subagents"), env),
+        skills=folders_from(fields.get("skills"), env, folder),
+        memory=memory_from(fields.get("memory"), env),
         on_change=reader.one("on_change", kinds.ON_CHANGE),
         output_schema=reader.output_schema(),
     )

@@ -16,12 +16,14 @@ __all__ = [
     "EFFORT",
     "FLAG",
     "FILE",
+    "LINES",
     "MODEL",
     "NAME",
     "ON_CHANGE",
     "PERMISSIONS",
     "PROVIDER",
     "RULES",
+    "SECONDS",
     "TEMPERATURE",
     "TEXT",
     "TOKENS",
@@ -58,12 +60,14 @@ MODEL = Kind[str](_Name, "the name of a model")
 FILE = Kind[str](_Name, "the path of a file")
 TEXT = Kind[str](_Text, "text")
 RULES = Kind[list[str]](list[_Text], "text, or a list of texts")
+LINES = Kind[list[str]](list[_Name], "a list of rules such as `ask pay`")
 TOOL = Kind[str](_ToolName, "the name of a registered tool: letters, digits, _ and -")
 TOKENS = Kind[int](_Count, "a whole number above zero")
 TEMPERATURE = Kind[float](_Warmth, "a number from 0 to 100")
 FLAG = Kind[bool](bool, "true or false")
 EFFORT = Kind[Effort](Effort, "none, minimal, low, medium or high")
-PERMISSIONS = Kind[Permissions](Permissions, "bypass, plan or deny")
+PERMISSIONS = Kind[Permissions](Permissions, "ask, accept_edits, auto, plan, deny or bypass")
+SECONDS = Kind[float](_Number, "a number of seconds above zero")
 ON_CHANGE = Kind[OnChange](OnChange, "continue, pause or refuse")
 _WHOLE = Kind[int | float](_Count, TOKENS.expected)
 _AMOUNT = Kind[int | float](_Number, "a number above zero")

@@ -25,6 +25,16 @@ _FIELDS = {
     "tools": "tools",
     "permissions": "permissions",
     "permission_mode": "permissions",
+    "rules": "rules",
+    "approval_timeout_s": "approval_timeout_s",
+    "guardrails": "guardrails",
+    "hooks": "hooks",
+    "compactor": "compactor",
+    "context_tokens": "context_tokens",
+    "subagents": "subagents",
+    "sub_agents": "subagents",
+    "skills": "skills",
+    "memory": "memory",
     "on_change": "on_change",
     "output_schema": "output_schema",
 }
@@ -50,14 +60,9 @@ _NAMES = ("id", "name")
 
 _NOT_YET = {
     "mcp_servers": "tools of MCP servers cannot be used yet",
-    "sub_agents": "agents cannot call one another yet",
     "graph": "graphs are not run",
-    "skills": "skills are not read yet; what they say can stand in `instructions`",
-    "use_skills": "skills are not read yet; what they say can stand in `instructions`",
-    "guardrails": "guardrails cannot be set in a file yet",
+    "use_skills": "skills are not chosen by name; their folders stand in `skills`",
     "knowledge": "knowledge cannot be set in a file yet",
-    "memory": "memory cannot be set in a file yet",
-    "hooks": "hooks cannot be set in a file yet",
 }
 """Without these the agent would do other things than the file says."""
 
@@ -69,7 +74,7 @@ _NO_EFFECT = {
     "tracing": "the ledger of a session keeps every step",
     "durable": "a session survives when the agent has a store",
     "num_history_runs": "a session remembers all of its turns",
-    "context": "there is no compaction yet",
+    "context": "`compactor` and `context_tokens` say it",
 }
 _NO_EFFECT_REASONING = {
     "strategy": "say in `instructions` how to think",

@@ -8,10 +8,21 @@ import msgspec
 
 from gnomon.types.requests import Reasoning
 
-__all__ = ["AgentSpec", "OnChange", "Permissions"]
+__all__ = ["AgentSpec", "Made", "OnChange", "Permissions"]
 
-Permissions: TypeAlias = Literal["bypass", "plan", "deny"]
+Permissions: TypeAlias = Literal["ask", "accept_edits", "auto", "plan", "deny", "bypass"]
 OnChange: TypeAlias = Literal["continue", "pause", "refuse"]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is made from its name in the registry, with settings."""
+
+    name: str
+    settings: dict[str, object] = {}
+
+    def __repr__(self) -> str:
+        """Settings by name only: a value may be a key."""
+        return f"Made({self.name!r}, settings={sorted(self.settings)})"
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +46,18 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     storage: str | None = None
     """The URL of a store; none is memory."""
     permissions: Permissions | None = None
+    rules: tuple[str, ...] = ()
+    """What is allowed, asked about or denied, each as a line such as `ask pay(amount=…)`."""
+    approval_timeout_s: float | None = None
+    guardrails: tuple[Made, ...] = ()
+    hooks: tuple[Made, ...] = ()
+    compactor: Made | None = None
+    context_tokens: int | None = None
+    subagents: tuple[str, ...] = ()
+    """The names of other agents of the file."""
+    skills: tuple[str, ...] = ()
+    """Folders."""
+    memory: bool = False
     on_change: OnChange | None = None
     output_schema: dict[str, object] | None = None
 
@@ -49,4 +72,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
             "storage": self.storage and self.storage.partition("://")[0],
         }
         fields = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        return [(name, hidden.get(name, value)) for name, value in fields if value not in (None, {}, ())]
+        unset = (None, {}, ())
+        return [
+            (name, hidden.get(name, value))
+            for name, value in fields
+            if value is not False and value not in unset
+        ]
