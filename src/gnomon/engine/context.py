@@ -5,7 +5,6 @@ What is left out is left out of the view alone: the ledger keeps every message.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from gnomon._begun import Overdue, within
 from gnomon.contracts.compactor import Ask, Compactor, SupportsAsking
 from gnomon.contracts.counter import TokenCounter
 from gnomon.engine.fold import Fold
@@ -113,18 +113,19 @@ class Context:
         return self._counter.count_messages(messages) if messages else 0
 
     async def _compact(self, messages: tuple[Message, ...], budget: int, ask: Ask) -> tuple[Message, ...]:
-        timer = asyncio.timeout(LIMIT_S)
         try:
-            async with timer:
-                if isinstance(self._compactor, SupportsAsking):
-                    made = cast(object, await self._compactor.compact_asking(messages, budget, ask))
-                else:
-                    made = cast(object, await self._compactor.compact(messages, budget))
+            if isinstance(self._compactor, SupportsAsking):
+                work = self._compactor.compact_asking(messages, budget, ask)
+            else:
+                work = self._compactor.compact(messages, budget)
+            made = cast(object, await within(work, LIMIT_S))
+        except Overdue as error:
+            raise ContextTooLong(f"compactor {self.name!r} failed: took over {LIMIT_S:g} seconds") from error
         except GnomonError as error:
             error.message = f"compactor {self.name!r}: {error.message}"
             raise
         except Exception as error:
-            what = f"took over {LIMIT_S:g} seconds" if timer.expired() else f"{type(error).__name__}: {error}"
+            what = f"{type(error).__name__}: {error}"
             raise ContextTooLong(f"compactor {self.name!r} failed: {what}") from error
         return self._checked(made)
 

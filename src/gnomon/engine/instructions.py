@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Never, Protocol, TypeAlias, cast
 
+from gnomon._begun import within
 from gnomon._threads import run_in_thread
 from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.engine.given import check_text
@@ -64,8 +64,7 @@ async def told_by(sources: Sequence[Source], context: ToolContext) -> list[str]:
     told: list[str] = []
     for source in sources:
         try:
-            async with asyncio.timeout(_SOURCE_S):
-                text = cast(object, await source.instructions(context))
+            text = cast(object, await within(source.instructions(context), _SOURCE_S))
             if not isinstance(text, str):
                 raise TypeError(f"it gave {type(text).__name__}, not text")
             check_text("what it says", text)
