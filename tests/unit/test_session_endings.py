@@ -348,15 +348,15 @@ async def test_a_call_that_was_under_way_is_not_said_not_to_have_run() -> None:
     assert "not run" in found["pay"].text
 
 
-async def test_a_result_that_is_there_is_kept_when_a_call_beside_it_asks_a_person() -> None:
-    store, gate, told = MemoryStorage(), Gate(), StageTool("told", read_only=True)
+async def test_calls_beside_one_that_asks_a_person_run_to_their_end_and_once() -> None:
+    store, gate, slow, told = MemoryStorage(), Gate(), Gate(), StageTool("told", read_only=True)
 
     async def ask(context: ToolContext) -> str:
         await gate.wait()
         raise AskUser("Which?")
 
-    tools = [StageTool("ask", ask, read_only=True), held_tool("hang", Gate(), read_only=True), told]
-    script = [calls("ask").calling("hang").calling("told")]
+    tools = [StageTool("ask", ask, read_only=True), held_tool("slow", slow, read_only=True), told]
+    script = [calls("ask").calling("slow").calling("told")]
     async with Agent(ScriptedProvider(script), tools=tools, storage=store) as agent:
         session = agent.session("s")
         await session.send("one")
@@ -364,8 +364,11 @@ async def test_a_result_that_is_there_is_kept_when_a_call_beside_it_asks_a_perso
         await until("the third call", lambda: told.runs)
         gate.open()
         await until_found("the question", lambda: _has(store, QuestionAsked, 1))
+        assert "slow" not in await results_of(store)
+        slow.open()
         await until_found("the rest", lambda: _has(store, Released, 1))
-        assert (await results_of(store))["told"].status == "ok"
+        found = await results_of(store)
+        assert (found["told"].status, found["slow"].status, told.runs) == ("ok", "ok", 1)
         await within("the end of cancel", session.cancel())
     assert unsound(await ledger_of(store)) == []
 

@@ -72,7 +72,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
             "storage": self.storage and self.storage.partition("://")[0],
         }
         fields = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        unset = (None, {}, ())
+        unset: tuple[object, ...] = (None, {}, ())
         return [
             (name, hidden.get(name, value))
             for name, value in fields

@@ -115,18 +115,17 @@ class Context:
         return self._counter.count_messages(messages) if messages else 0
 
     async def _compact(self, messages: tuple[Message, ...], budget: int, ask: Ask) -> tuple[Message, ...]:
-        compactor = self._compactor
-        if isinstance(compactor, SupportsAsking):
-            work = compactor.compact_asking(messages, budget, ask)
-        else:
-            work = compactor.compact(messages, budget)
         try:
+            if isinstance(self._compactor, SupportsAsking):
+                work = self._compactor.compact_asking(messages, budget, ask)
+            else:
+                work = self._compactor.compact(messages, budget)
             made = cast(object, await within(work, LIMIT_S))
+        except Overdue as error:
+            raise ContextTooLong(f"compactor {self.name!r} failed: took over {LIMIT_S:g} seconds") from error
         except GnomonError as error:
             error.message = f"compactor {self.name!r}: {error.message}"
             raise
-        except Overdue:
-            raise ContextTooLong(f"compactor {self.name!r} failed: took over {LIMIT_S:g} seconds") from None
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise ContextTooLong(f"compactor {self.name!r} failed: {what}") from error
