@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gnomon import Agent, tool
-from gnomon.errors import ConfigError, TurnUnfinished
+from gnomon import Agent, Budget, tool
+from gnomon.engine.subagents import Task
+from gnomon.errors import ConfigError, NotFound, TurnUnfinished
 from gnomon.providers.scripted import Line, ScriptedProvider, calls, says
 from gnomon.replay import read_store
 from gnomon.session._family import Household
@@ -85,7 +86,10 @@ def boss(*below: Agent[str], tasks: int = 1, **given: object) -> Agent[str]:
 
 
 async def ledger_of(agent: Agent[str], session_id: str) -> list[Event]:
-    recording = await read_store(await agent._live().storage(), session_id)
+    try:
+        recording = await read_store(await agent._live().storage(), session_id)
+    except NotFound:  # nothing was written to it yet
+        return []
     return [read.entry for read in recording.events]
 
 
@@ -302,5 +306,97 @@ async def test_a_sub_agent_that_has_ended_counts_also_where_the_turn_is_cancelle
         await session.cancel()
         turn = await session.turn_result()
         told = await ledger_of(one, "s")
-        ended = sum(isinstance(entry, SubagentFinished | MessageCompleted) for entry in told)
-        assert turn.usage.input_tokens in (ended * 10, None if not ended else 0)
+        before = told[: next(at for at, entry in enumerate(told) if isinstance(entry, TurnCancelled))]
+        ended = sum(isinstance(entry, SubagentFinished | MessageCompleted) for entry in before)
+        assert (turn.usage.input_tokens or 0) == ended * 10
+
+
+async def spent(agent: Agent[str]) -> int:
+    """What all models were paid for in all sessions, by their ledgers."""
+    rows = (await (await agent._live().storage()).list_sessions()).items
+    entries = [entry for row in rows for entry in await ledger_of(agent, row.id)]
+    answers = [entry for entry in entries if isinstance(entry, MessageCompleted)]
+    return sum(answer.response.usage.input_tokens or 0 for answer in answers)
+
+
+async def is_settled(session: LocalSession[str]) -> bool:
+    await session.refresh()
+    assert session._ledger is not None
+    return session.status.state == "idle" and not session._ledger.fold.left
+
+
+def halting(begun: list[str]) -> Agent[str]:
+    """An agent that reads something, for a price, and then says nothing any more."""
+
+    @tool(read_only=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def script(request: Request) -> Line:
+        if request.messages[-1].role != "user":
+            begun.append(request.messages[0].text)
+            await asyncio.Event().wait()
+        return msgspec.structs.replace(calls("look"), usage=USED)
+
+    return Agent(ScriptedProvider(script, verbatim=False), name="halting", tools=[look])
+
+
+@pytest.mark.parametrize("cut", ["top", "middle"])
+async def test_what_sub_agents_had_cost_when_they_were_cancelled_is_counted_at_every_level(cut: str) -> None:
+    begun: list[str] = []
+
+    def hand(request: Request) -> Line:
+        if request.messages[-1].role != "user":
+            return says("so", usage=USED)
+        return msgspec.structs.replace(calls("spawn", task="a").calling("spawn", task="b"), usage=USED)
+
+    middle = Agent(ScriptedProvider(hand, verbatim=False), name="middle", subagents=[halting(begun)])
+    async with boss(middle, storage="memory://") as one, asyncio.timeout(20):
+        session = one.session("s")
+        await session.send("go")
+
+        async def have_begun() -> bool:
+            return len(begun) == 2
+
+        await until(have_begun)
+        (below,) = await started_by(one, "s")
+        await (session if cut == "top" else one.session(below)).cancel()
+        await until(lambda: is_settled(session))
+        under, total = one.session(below), await spent(one)
+        await under.refresh()
+        assert (under.status.tokens_used, total) == (45, 40 if cut == "top" else 50)
+        assert session.status.tokens_used == total * 1.5
+        turn = await session.turn_result()
+        assert (turn.stop, turn.usage.input_tokens) == (
+            ("cancelled", 10) if cut == "top" else ("end_turn", 50)
+        )
+        again = one.session("s")
+        assert (await again.refresh()).tokens_used == session.status.tokens_used
+
+
+async def test_a_sub_agent_that_was_never_started_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Household.start
+
+    async def hang(self: Household, started: SubagentStarted, task: Task, budget: Budget) -> None:
+        if task.agent.name == "speaker":
+            await asyncio.Event().wait()
+        await start(self, started, task, budget)
+
+    monkeypatch.setattr(Household, "start", hang)
+
+    def hand(request: Request) -> Line:
+        return calls("spawn", task="a")
+
+    middle = Agent(ScriptedProvider(hand, verbatim=False), name="middle", subagents=[speaker()])
+    async with boss(middle, storage="memory://") as one, asyncio.timeout(20):
+        session = one.session("s")
+        await session.send("go")
+
+        async def are_named() -> bool:
+            first = await started_by(one, "s")
+            return bool(first) and bool(await started_by(one, first[0]))
+
+        await until(are_named)
+        await one.session((await started_by(one, "s"))[0]).cancel()
+        assert (await session.turn_result()).text == "cancelled; so far: "

@@ -391,6 +391,28 @@ def test_what_a_call_waited_for_ends_with_it() -> None:
     assert only(found, "wait").ended_at == only(found, "tool").ended_at == after(4)
 
 
+def test_leave_that_a_sub_agent_asks_for_is_waited_for_below_it_also_where_its_call_is_named_like_ours() -> (
+    None
+):
+    theirs = ToolCall(LOOK.id, "rm")
+    found = made(
+        STARTED,
+        asked(),
+        answered(PAY, LOOK),
+        SubagentStarted("t1", "sub1", "sub1", "helper", PAY.id),
+        ApprovalRequested("t1", "a1", theirs, "hash", path=("sub1",)),
+        ApprovalDecided("a1", "approved", "ann"),
+        SubagentFinished("t1", "sub1", "finished"),
+        done(PAY),
+        done(LOOK),
+        FINISHED,
+    )
+    assert ("wait", "approval", "subagent helper") in tree(found)
+    wait = only(found, "wait")
+    assert (wait.attributes["call_id"], wait.attributes["tool"]) == (LOOK.id, "rm")
+    assert all("waited_s" not in span.attributes for span in found if span.kind == "tool")
+
+
 def test_leave_that_a_sub_agent_asks_for_is_waited_for_by_the_turn() -> None:
     asking = ApprovalRequested("t1", "a1", ToolCall("theirs", "rm"), "hash", path=("helper",))
     found = made(STARTED, asking, FINISHED)

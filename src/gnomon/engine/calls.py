@@ -16,7 +16,16 @@ from gnomon.engine.interrupt import Interrupt
 from gnomon.engine.journal import Journal
 from gnomon.engine.live import Channel
 from gnomon.engine.recovery import recovered
-from gnomon.engine.subagents import MAX_DEPTH, MAX_RUNNING, Family, Subagents, child_id, outcome, share_of
+from gnomon.engine.subagents import (
+    MAX_DEPTH,
+    MAX_RUNNING,
+    TOO_DEEP,
+    Family,
+    Subagents,
+    child_id,
+    outcome,
+    share_of,
+)
 from gnomon.engine.tools import Job, Outcome, ToolRunner, grouped, job_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ToolError, ToolFailed
@@ -81,6 +90,11 @@ class Calls:
     def is_under_way(self) -> bool:
         """Whether calls run beside one another, of which some may have ended."""
         return bool(self._running)
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """Those that have ended, and were not collected yet."""
+        return frozenset(call_id for call_id, task in self._running.items() if task.done())
 
     @property
     def extra_tools(self) -> tuple[ToolDef, ...]:
@@ -150,7 +164,7 @@ class Calls:
         for job in jobs:
             assert isinstance(job.tool, Subagents)
             started, task = turn.subagents[job.call.id], job.tool.task(job.call.arguments)
-            share = share_of(self._budget, task.agent.budget, turn)
+            share = share_of(self._budget, task.agent.budget, turn, len(turn.running_subagents))
             await self._family.start(started, task, share)
             self._ensured.add(started.session_id)
 
@@ -309,7 +323,7 @@ def _checked_task(job: Job, depth: int) -> Job:
         return job
     try:
         if depth >= MAX_DEPTH:
-            raise ToolFailed(f"sub-agents may not go deeper than {MAX_DEPTH}: do it yourself")
+            raise ToolFailed(f"{TOO_DEEP}: do it yourself")
         job.tool.task(job.call.arguments)
     except ToolError as error:
         return job._replace(refusal=ToolResult.of(job.call, str(error), status="error"))

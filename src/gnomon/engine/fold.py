@@ -90,6 +90,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = 0.0
     cancel: CancelRequested | None = None
     rules: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """The sub-agents that were at work when their turn ended, and of whose end nothing is known."""
     version: int = 0
     """Of this form; written by hand, since a default would not be."""
 
@@ -117,6 +119,8 @@ class Fold:
         """What somebody wants to be done to the open turn."""
         self.rules = start.rules
         """What leave was given for once and for all, here: the text of rules."""
+        self.left = start.left
+        """The sub-agents that were at work when their turn ended, until it is known what they cost."""
         self.turn: TurnState | None = None
         """The latest turn, open or ended."""
         self.taken: dict[str, int] = {}
@@ -237,6 +241,7 @@ class Fold:
             cost=self.cost,
             cancel=self.cancel,
             rules=self.rules,
+            left=self.left,
             version=VERSION,
         )
 
@@ -305,7 +310,11 @@ class Fold:
     def _spend(self, spent: Compacted | SubagentFinished, at: datetime | None, counts: bool) -> None:
         """What was paid for within a turn, but not for a message of it."""
         turn = self.turn
-        if turn is not None and turn.id == spent.turn_id:
+        if isinstance(spent, SubagentFinished) and spent.subagent_id in self.left:
+            if counts:  # of a turn that did not wait for it
+                self.left = tuple(each for each in self.left if each != spent.subagent_id)
+                self._count(spent.usage, spent.cost)
+        elif turn is not None and turn.id == spent.turn_id and turn.ended is None:
             turn.take(spent, at, counts=counts or turn.seq >= self.view_start)
 
     def _guard(self, guarded: Guarded, at: datetime | None, counts: bool) -> None:
@@ -363,6 +372,8 @@ class Fold:
             self.waiting = {at: it for at, it in self.waiting.items() if not at.startswith(REPAIR)}
         if not counts:
             return
+        if turn is not None and turn.subagents:
+            self.left = (*self.left, *(each.subagent_id for each in turn.running_subagents))
         self._count(ended.usage, ended.cost)
 
     def _count(self, usage: Usage, cost: float | None) -> None:

@@ -30,7 +30,7 @@ from gnomon.engine.live import Attempt, Channel
 from gnomon.engine.plan import Planner, Step
 from gnomon.engine.prelude import Prelude
 from gnomon.engine.speaking import completed, partial, stopped
-from gnomon.engine.subagents import Family
+from gnomon.engine.subagents import ENDED, Family
 from gnomon.engine.turn import TurnState
 from gnomon.errors import (
     GuardrailTripped,
@@ -198,6 +198,11 @@ class Loop:
             self.interrupt.set()
 
     @property
+    def ended_calls(self) -> frozenset[str]:
+        """The calls that have ended beside one which has not, and so are not written yet."""
+        return self._made_calls.ended if self._made_calls is not None else frozenset()
+
+    @property
     def is_under_way(self) -> bool:
         """Whether somebody waits for the next event; not so while a reader is busy with the last one."""
         events = self._events() if self._events is not None else None
@@ -337,9 +342,7 @@ class Loop:
     ) -> None:
         """Nobody works on for a turn that has ended."""
         if any(isinstance(entry, TurnFinished | TurnFailed | TurnCancelled) for entry in entries):
-            await family.cancel(
-                [each.session_id for each in running], "the turn that it worked for has ended"
-            )
+            await family.cancel([each.session_id for each in running], ENDED)
 
     async def _prepared(self, prelude: Prelude, step: Step, *, is_claimed: bool) -> Step | None:
         """The step once what comes before a question is seen to; `None` when it is to be decided anew."""

@@ -41,7 +41,7 @@ from gnomon.types.events import (
 )
 from gnomon.types.messages import ToolCall, ToolResult
 
-__all__ = ["Planner", "Step", "cancelling", "has_work", "is_held_back", "wakes_at"]
+__all__ = ["Planner", "Step", "cancelling", "has_expired", "has_work", "is_held_back", "wakes_at"]
 
 _COMPLETE = ("end_turn", "tool_use", "stop_sequence")
 
@@ -345,6 +345,12 @@ def wakes_at(fold: Fold) -> datetime | None:
     turn = fold.open_turn
     times = [each.expires_at for each in turn.open_requests if each.expires_at] if turn is not None else []
     return min(times, default=None)
+
+
+def has_expired(turn: TurnState, now: datetime) -> bool:
+    """Whether leave was not given in time, here or to a sub-agent: the turn is about to go on without."""
+    asked = (*turn.open_requests, *turn.told_requests)
+    return any(each.expires_at is not None and each.expires_at <= now for each in asked)
 
 
 def _expired(turn: TurnState, now: datetime) -> tuple[ApprovalDecided, ...]:

@@ -22,8 +22,10 @@ from gnomon.types.messages import Meta, ToolCall, ToolResult
 
 __all__ = [
     "CHILD",
+    "ENDED",
     "MAX_DEPTH",
     "MAX_RUNNING",
+    "TOO_DEEP",
     "Family",
     "Spawn",
     "Subagents",
@@ -45,6 +47,10 @@ MAX_DEPTH = 4
 """How deep sub-agents may go: the root is at 0."""
 MAX_RUNNING = 8
 """How many sub-agents of one turn run at a time."""
+
+
+ENDED = "the turn that it worked for has ended"
+TOO_DEEP = f"sub-agents may not go deeper than {MAX_DEPTH}"
 
 
 class Task(NamedTuple):
@@ -179,9 +185,8 @@ def child_id(key: str) -> str:
     return f"{CHILD}{sha256(f'subagent {key}'.encode()).hexdigest()[:32]}"
 
 
-def share_of(budget: Budget, agent: Budget, turn: TurnState) -> Budget:
-    """What one of those at work may use: no more than its own budget, and its part of what is left above."""
-    count = len(turn.running_subagents)
+def share_of(budget: Budget, agent: Budget, turn: TurnState, count: int) -> Budget:
+    """What one of so many may use: no more than its own budget, and its part of what is left above."""
     tokens = (
         None if budget.tokens is None else max(budget.tokens - (turn.usage.total_tokens or 0), 1) // count
     )

@@ -207,7 +207,7 @@ class TurnState:
                 known = approval_id in self.told
                 if known or any(asked.approval_id == approval_id for asked in self.requests.values()):
                     self.decisions.setdefault(approval_id, entry)
-            case SubagentFinished(subagent_id=ended, usage=usage, cost=cost):
+            case SubagentFinished(turn_id=self.id, subagent_id=ended, usage=usage, cost=cost):
                 if self.finished.setdefault(ended, entry) is entry and counts:
                     self.count((usage,), None if cost is None else Decimal(str(cost)))
             case Compacted(usage=usage, cost=cost) if counts:

@@ -17,6 +17,7 @@ from gnomon.types.events import (
     ModelStarted,
     QuestionAnswered,
     QuestionAsked,
+    SubagentFinished,
     SubagentStarted,
     ToolFinished,
     ToolIntent,
@@ -27,15 +28,24 @@ from gnomon.types.events import (
 
 __all__ = ["ASKING", "AS_RECORDED", "CANCELLABLE", "DECISIONS", "FROM_AROUND", "OUTSIDE", "is_runners"]
 
-_RUNNERS = (TurnStarted, ModelStarted, MessageCompleted, ToolIntent, ToolFinished, QuestionAsked, Ended)
-DECISIONS = (TurnStarted, ModelStarted, ToolIntent, QuestionAsked, Ended)
+_RUNNERS = (
+    TurnStarted,
+    ModelStarted,
+    MessageCompleted,
+    ToolIntent,
+    ToolFinished,
+    QuestionAsked,
+    SubagentStarted,
+    Ended,
+)
+DECISIONS = (TurnStarted, ModelStarted, ToolIntent, QuestionAsked, SubagentStarted, Ended)
 """What a runner comes to write by looking at all that stands before."""
 
-CANCELLABLE = (ToolIntent, TurnFinished)
+CANCELLABLE = (ToolIntent, SubagentStarted, TurnFinished)
 ASKING = (MessageReceived, ModelStarted)
 """What is not there where a turn was cancelled: the cancel comes at once, or while the model is asked."""
 
-OUTSIDE = (MessageReceived, CancelRequested, QuestionAnswered)
+OUTSIDE = (MessageReceived, CancelRequested, QuestionAnswered, SubagentFinished)
 """What others write while a runner is at work, and what it then takes into account."""
 
 FROM_AROUND = ("guardrail_tripped", "hook_failed")

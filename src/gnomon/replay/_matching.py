@@ -16,6 +16,7 @@ from gnomon.types.events import (
     MessageReceived,
     ModelStarted,
     QuestionAsked,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnCancelled,
@@ -23,7 +24,7 @@ from gnomon.types.events import (
     TurnFinished,
     TurnStarted,
 )
-from gnomon.types.messages import Message, Part, Text
+from gnomon.types.messages import Message, Part, Text, ToolResult
 
 __all__ = ["Mismatch", "mismatch", "shown", "spoken_of"]
 
@@ -60,6 +61,11 @@ def mismatch(found: LedgerEntry, expected: LedgerEntry, call: str) -> Mismatch |
             return Mismatch(
                 "call", what, f"{expected.name} ({expected.call_id})", f"{found.name} ({found.call_id})"
             )
+        case SubagentStarted(), SubagentStarted() if (found.call_id, found.name) != (
+            expected.call_id,
+            expected.name,
+        ):
+            return Mismatch("call", "another sub-agent is started", spoken_of(expected), spoken_of(found))
         case ToolFinished(), ToolFinished():
             return _results(found, expected, call)
         case QuestionAsked(), QuestionAsked():
@@ -126,7 +132,13 @@ def _endings(found: LedgerEntry, expected: LedgerEntry) -> Mismatch | None:
 def _other_step(found: LedgerEntry, expected: LedgerEntry, call: str) -> Mismatch:
     both = spoken_of(expected), spoken_of(found)
     match found, expected:
-        case ToolFinished(), ToolIntent():
+        case ToolIntent(), SubagentStarted():
+            return Mismatch("call", f"the call of {call!r} was handed to a sub-agent, and is not now", *both)
+        case SubagentStarted(), ToolIntent() | ToolFinished(result=ToolResult(status="ok")):
+            return Mismatch("call", f"the call of {call!r} is handed to a sub-agent now", *both)
+        case SubagentStarted(), ToolFinished():
+            return Mismatch("call", f"the call of {call!r} was not run, and is now", *both)
+        case ToolFinished(), ToolIntent() | SubagentStarted():
             return Mismatch("call", _not_run(found, call), *both)
         case ToolIntent(), ToolFinished():
             return Mismatch("call", _run_now(expected, call), *both)
@@ -175,6 +187,8 @@ def spoken_of(entry: LedgerEntry) -> str:
             return f"the model says: {shown(response.message)}"
         case ToolIntent(name=name):
             return f"{name!r} is run"
+        case SubagentStarted(name=name):
+            return f"the sub-agent {name!r} is started"
         case ToolFinished(result=result):
             return f"the result of {result.name!r} is {result.status}: {_text(result.content)}"
         case QuestionAsked(question=question):

@@ -31,6 +31,7 @@ from gnomon.replay.report import Skipped
 from gnomon.types.events import (
     Claimed,
     Event,
+    Guarded,
     LedgerEntry,
     MessageCompleted,
     ModelStarted,
@@ -77,6 +78,8 @@ class Tape:
         self._finds = finds
         self._early: set[int] = set()
         self._full: dict[str, str] = {}
+        self._guarded: set[str] = set()
+        """The calls of the last message of whose results a guardrail has let pass something else."""
         self._now: datetime = utc_now()
         self._elapsed_s = 0.0
 
@@ -96,6 +99,14 @@ class Tape:
     def next_of_runner(self, start: int | None = None) -> tuple[int, LedgerEntry] | None:
         """What a runner wrote next."""
         return next(self._of_runner(start), None)
+
+    def claimed_before(self, place: int) -> int:
+        """The place after the claim of whoever wrote at that place; the place itself, where there is none."""
+        claims = (at for at in range(place - 1, self.at - 1, -1) if self._is_claim(at))
+        return next(claims, place - 1) + 1
+
+    def _is_claim(self, place: int) -> bool:
+        return isinstance(self.events[place].entry, Claimed)
 
     def ended_at(self, place: int) -> TurnCancelled | TurnFailed | None:
         """What cuts the turn short there, with a result for each call that is open."""
@@ -122,9 +133,17 @@ class Tape:
         return found is None or found[0] >= place
 
     async def until_next(self, place: int) -> None:
+        """Until all before that place is written, or has come about beside what waits here."""
         while not self.is_next(place):
-            self.moved.clear()
-            await self.moved.wait()
+            before = [entry for at, entry in self._of_runner() if at < place]
+            results = [entry.result.call_id for entry in before if isinstance(entry, ToolFinished)]
+            if len(results) == len(before) and self.loop is not None:
+                if self.loop.ended_calls.issuperset(results):
+                    return
+                await asyncio.sleep(0)
+            else:
+                self.moved.clear()
+                await self.moved.wait()
 
     # --- going on
 
@@ -146,11 +165,14 @@ class Tape:
             self._full[entry.result.call_id] = entry.full
         elif isinstance(entry, MessageCompleted):
             self.rounds += not self.is_stopped
+            self._guarded.clear()
         elif isinstance(entry, ModelStarted):
             asking = self.fold.turn.asking if self.fold.turn is not None else None
             if asking is None or asking.message_id != entry.message_id:
                 self.round += 1
-        elif (what := AS_RECORDED.get(type(entry))) is not None:
+        elif isinstance(entry, Guarded) and entry.position == "tool_results":
+            self._guarded.add(entry.call_id)
+        if (what := AS_RECORDED.get(type(entry))) is not None:
             self.skip(what, seq)
 
     def skip(self, what: str, seq: int) -> None:
@@ -220,13 +242,20 @@ class Tape:
             return  # the cancel comes while the model is asked
         self.take_to(place)
         wrong = mismatch(entry, expected, self._call_of(entry, expected))
-        if wrong is not None:
+        if wrong is not None and not self._is_guarded(entry, expected):
             ended = self.ended_at(place)
             if isinstance(ended, TurnFailed) and (expected is not ended or ended.error.code in FROM_AROUND):
                 self.give_up(f"the turn was ended by {ended.error.code!r}", self.events[place].seq)
             self.stop(wrong, self.events[place].seq)
             raise Stopped
         self.take()
+
+    def _is_guarded(self, entry: LedgerEntry, expected: LedgerEntry) -> bool:
+        """Whether both are the result of one call, which is not as it was given: a guardrail is not asked."""
+        if not isinstance(entry, ToolFinished) or not isinstance(expected, ToolFinished):
+            return False
+        call_id = entry.result.call_id
+        return call_id == expected.result.call_id and call_id in self._guarded
 
     def _call_of(self, *entries: LedgerEntry) -> str:
         """The name of the call that is spoken of, where one is."""

@@ -10,6 +10,7 @@ import msgspec
 from gnomon.contracts.tool import OnUnknown, Tool, ToolContext
 from gnomon.engine.capping import FULL_CHARS
 from gnomon.engine.definition import Toolbox
+from gnomon.engine.subagents import Subagents
 from gnomon.errors import AskUser, GnomonError, ToolFailed
 from gnomon.replay._matching import Mismatch
 from gnomon.replay._tape import Tape
@@ -21,6 +22,7 @@ from gnomon.types.events import (
     ModelStarted,
     QuestionAsked,
     Released,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnCancelled,
@@ -43,6 +45,8 @@ def recorded_tools(tools: Toolbox, tape: Tape) -> Toolbox:
 def _recorded(tools: Toolbox, name: str, tape: Tape) -> Tool:
     tool = tools.get(name)
     assert tool is not None
+    if isinstance(tool, Subagents):  # who runs the calls has it start nobody
+        return tool
     kind = _SearchedTool if tools.traits(tool).lookup is not None else _RecordedTool
     return kind(tool, tools, tape)
 
@@ -84,6 +88,8 @@ class _RecordedTool:
     def _unfinished(self, entry: Event) -> Mismatch:
         if isinstance(entry, ToolIntent):
             return Mismatch("call", f"the call of {self.name!r} had side effects, and only reads now")
+        if isinstance(entry, SubagentStarted):
+            return Mismatch("call", f"the call of {self.name!r} was handed to a sub-agent, and is not now")
         return Mismatch("result", f"the call of {self.name!r} has no result in the recording")
 
     def _end(self, ended: TurnCancelled | TurnFailed, place: int) -> None:
@@ -148,9 +154,11 @@ def _outcome(tape: Tape, call_id: str) -> tuple[int, Event | None]:
         match entry:
             case ToolFinished(result=result) if result.call_id != call_id:
                 continue
-            case QuestionAsked(call_id=other) | ToolIntent(call_id=other) if other != call_id:
+            case (
+                QuestionAsked(call_id=other) | ToolIntent(call_id=other) | SubagentStarted(call_id=other)
+            ) if other != call_id:
                 continue
-            case ToolFinished() | QuestionAsked() | ToolIntent() | Claimed() | Released():
+            case ToolFinished() | QuestionAsked() | ToolIntent() | SubagentStarted() | Claimed() | Released():
                 return at, entry
             case ModelStarted() | MessageCompleted() | TurnFinished() | TurnFailed() | TurnCancelled():
                 return at, entry

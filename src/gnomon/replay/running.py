@@ -7,6 +7,7 @@ from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.turn import Ended
 from gnomon.replay._definition import changes, made_of
+from gnomon.replay._family import RecordedFamily
 from gnomon.replay._matching import Mismatch, spoken_of
 from gnomon.replay._tape import Stopped, Tape
 from gnomon.replay.recording import Recording
@@ -115,7 +116,7 @@ class _Replaying:
         tape = self._tape
         found = tape.next_of_runner()
         assert found is not None
-        tape.take_to(found[0])
+        tape.take_to(tape.claimed_before(found[0]))
         place = tape.at
         if isinstance(tape.ended_at(place), TurnFailed):  # by a rule for agents that were changed
             tape.give_up("the turn failed before it was gone on with", tape.events[place].seq)
@@ -138,6 +139,7 @@ class _Replaying:
             channel=Channel(tape.session_id),
             turns=turns,
             turn_id=started.turn_id if turns else None,
+            family=RecordedFamily(tape),
         )
         tape.loop = loop
         ended = tape.cancelled_at(tape.at)

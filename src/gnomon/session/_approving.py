@@ -29,9 +29,9 @@ class Answer:
         always: bool = False,
         arguments_hash: str | None = None,
     ) -> None:
-        texts: dict[str, object] = {"approval_id": approval_id, "by": by, "reason": reason}
+        texts: dict[str, object] = {"approval_id": approval_id, "reason": reason, "by": by}
         for name, given in texts.items():
-            if given is not None and not isinstance(given, str):
+            if not isinstance(given, str) and (given is not None or name == "by"):
                 raise InvalidInput(f"{name} is a text, not {type(given).__name__}")
         self.decision: Literal["approved", "denied"] = decision
         self.approval_id = approval_id

@@ -13,7 +13,7 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.plan import has_work, wakes_at
 from gnomon.errors import Conflict, GnomonError
 from gnomon.session._chores import concerns
-from gnomon.session._family import Kin, report
+from gnomon.session._family import Kin, report, tell_decided
 from gnomon.types.messages import Message
 from gnomon.types.records import SessionRecord
 
@@ -106,6 +106,8 @@ class Attending:
             await ledger.create(row)
         if not row.runnable or row.metadata.get("owner") != runtime.owner:
             await ledger.project("running", runnable=True, owner=runtime.owner)
+        if self._kin is not None:
+            await tell_decided(runtime, ledger, self._kin)
 
     async def closed(self) -> None:
         """After the end, whatever it was. The row is derived: it is written soon, and with others."""

@@ -21,6 +21,7 @@ from gnomon.types.events import (
     Guarded,
     MessageCompleted,
     Released,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnResumed,
@@ -38,6 +39,7 @@ _READ = (
     Guarded,
     MessageCompleted,
     Released,
+    SubagentStarted,
     ToolFinished,
     ToolIntent,
     TurnResumed,
@@ -73,6 +75,8 @@ class Deriving:
         self._agent = ""
         self._calls: dict[str, ToolCall] = {}
         self._keys: dict[str, str] = {}
+        self._below: dict[str, str] = {}
+        """The sessions of sub-agents, by the call that they see to."""
         self._requests: dict[str, ApprovalRequested] = {}
         self._shown: dict[str, str] = {}
 
@@ -88,9 +92,12 @@ class Deriving:
                 # Some servers name the first call of every answer alike.
                 self._calls = {call.id: call for call in completed.message.tool_calls}
                 self._keys.clear()
+                self._below.clear()
                 self._shown.clear()
             case ToolIntent() as intent:
                 self._keys[intent.call_id] = intent.key
+            case SubagentStarted() as started:
+                self._below[started.call_id] = started.session_id
             case ToolFinished() as finished:
                 yield from self._finished(read, finished)
             case ApprovalRequested() as request:
@@ -122,13 +129,16 @@ class Deriving:
         key = self._keys.get(result.call_id)
         denied = result.status == "denied"
         # Without an intent and without a moment's work nothing ran: an unknown tool, an answer of a person.
-        if not denied and key is None and not finished.duration_s:
+        below = self._below.get(result.call_id)
+        if not denied and key is None and below is None and not finished.duration_s:
             return
         call = self._calls.get(result.call_id)
         name = result.name or (call.name if call is not None else "")
         detail: Meta = {"call_id": result.call_id, "status": result.status, "turn_id": finished.turn_id}
         if key is not None:
             detail["key"] = key
+        if below is not None:
+            detail["subagent"] = below
         if hashed := self._hash(result.call_id):
             detail["arguments_hash"] = hashed
         yield self._row(read, "tool.denied" if denied else "tool.ran", name, detail)

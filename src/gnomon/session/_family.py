@@ -37,7 +37,7 @@ from gnomon.types.messages import Message
 if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
-__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_root"]
+__all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_decided", "tell_root"]
 
 log = logging.getLogger("gnomon.session")
 
@@ -104,39 +104,53 @@ class Household:
 
     async def see_to(self, turn: TurnState) -> None:
         """Have those looked at that still work: who was to start them, or ran them, may have been lost."""
-        runtime = self._runtime
-        for started in turn.running_subagents:
+        runtime, running = self._runtime, turn.running_subagents
+        above = self._kin.budget if self._kin is not None else None
+        for started in running:
             ledger = await runtime.ledger(started.session_id)
             runner = await runtime.runner_of(ledger) if ledger.fold.seq else None
             task = task_of(turn, runtime.agent, started.call_id)
             if runner is not None:
                 runner.look_at(started.session_id)
             elif task is not None and not ledger.fold.seq:
-                above = self._kin.budget if self._kin is not None else None
-                await self.start(
-                    started, task, share_of(above or runtime.agent.budget, task.agent.budget, turn)
-                )
+                share = share_of(above or runtime.agent.budget, task.agent.budget, turn, len(running))
+                await self.start(started, task, share)
 
     async def cancel(self, session_ids: Sequence[str], reason: str) -> None:
         for session_id in session_ids:
             ledger = await self._runtime.ledger(session_id)
-            if ledger.fold.open_turn is None and not ledger.fold.waiting:
+            if not ledger.fold.seq:  # it was named, and never started
+                await _deliver(
+                    self._runtime, self._id, SubagentFinished("", session_id, "cancelled", cost=0.0)
+                )
                 continue
-            await ledger.receive(CancelRequested("now", reason))
-            await self._runtime.wake_any(ledger)
+            is_open = ledger.fold.open_turn is not None or ledger.fold.waiting
+            if is_open and ledger.fold.cancel is None:
+                await ledger.receive(CancelRequested("now", reason))
+            await self._runtime.wake_any(ledger)  # also where it has ended, and that was told to nobody
 
 
 async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
     """Tell those above how the session stands, now that it rests."""
     fold = ledger.fold
     if fold.open_turn is None and not fold.waiting:
+        if fold.left:
+            return  # it is told when all is known that it cost
         finished = ended_as(fold, ledger.session_id, kin.turn, runtime.agent.answer)
         if finished is not None:
-            await _deliver(runtime, kin, finished)
+            await _deliver(runtime, kin.parent, finished, kin)
         return
+    await tell_decided(runtime, ledger, kin)
     for asked in fold.open_turn.open_requests if fold.open_turn is not None else ():
         told = msgspec.structs.replace(asked, turn_id="", path=kin.path)
         await tell_root(runtime, kin, told)
+
+
+async def tell_decided(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
+    """What was decided, by somebody or by time alone, is waited for no longer at the root either."""
+    turn = ledger.fold.open_turn
+    for decided in turn.decisions.values() if turn is not None else ():
+        await tell_root(runtime, kin, decided)
 
 
 async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | ApprovalDecided) -> None:
@@ -147,7 +161,7 @@ async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | Approv
         known = turn is None or (
             told.approval_id in turn.told
             if isinstance(told, ApprovalRequested)
-            else told.approval_id in turn.decisions
+            else told.approval_id in turn.decisions or told.approval_id not in turn.told
         )
         if known:
             return
@@ -160,18 +174,19 @@ async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | Approv
         await root.refresh()
 
 
-async def _deliver(runtime: Runtime, kin: Kin, finished: SubagentFinished) -> None:
-    """The end of the work, for the call that it was for; unless that has its result already."""
-    parent = await runtime.ledger(kin.parent)
+async def _deliver(
+    runtime: Runtime, session_id: str, finished: SubagentFinished, kin: Kin | None = None
+) -> None:
+    """The end of the work, for the call that it was for; what it cost, for a turn that has ended before."""
+    above = await runtime.ledger(session_id)
     for _ in range(_TRIES):
-        if not is_wanted(parent.fold, kin):
-            if is_told(parent.fold, kin):  # by one that may have been lost before it woke it
-                await runtime.wake_any(parent)
+        is_left = finished.subagent_id in above.fold.left
+        if not is_left and (kin is None or not is_wanted(above.fold, kin)):
             return
-        if await parent.try_receive((finished,), parent.fold.seq):
-            await runtime.wake_any(parent)
+        if await above.try_receive((finished,), above.fold.seq):
+            await runtime.wake_any(above)
             return
-        await parent.refresh()
+        await above.refresh()
 
 
 def is_wanted(above: Fold, kin: Kin) -> bool:

@@ -14,7 +14,7 @@ from gnomon.engine.fold import Fold
 from gnomon.engine.given import one_of
 from gnomon.engine.journal import TRIES, crowded
 from gnomon.engine.ledger import Ledger
-from gnomon.engine.plan import has_work, is_held_back
+from gnomon.engine.plan import has_expired, has_work, is_held_back
 from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
@@ -229,15 +229,16 @@ class LocalSession(Generic[Out]):
     def _goes_on(self, fold: Fold) -> bool:
         """Whether there is something to do about it: here, or in the sessions of its sub-agents."""
         turn = fold.open_turn
-        return has_work(fold, self._runtime.agent) or (turn is not None and bool(turn.running_subagents))
+        is_runnable = has_work(fold, self._runtime.agent, self._runtime.clock.now())
+        return is_runnable or (turn is not None and bool(turn.running_subagents))
 
     def _check_not_waiting(self, fold: Fold, ours: TurnState | None = None, *, is_sent: bool = False) -> None:
-        """What waits for a person is not waited for here; unless it is about to be cancelled.
+        """What waits for a person is not waited for here; unless it is about to end, or to go on.
 
         `ours` is the turn that took the message which was sent, once one has.
         """
         turn = ours or fold.open_turn
-        if turn is not None and fold.cancel is None:
+        if turn is not None and fold.cancel is None and not has_expired(turn, self._runtime.clock.now()):
             hint = "answer with session.answer(…), or cancel the turn"
             if is_sent and ours is None:
                 hint += "; the message that was sent now is kept behind it, so do not send it again"
@@ -332,14 +333,13 @@ class LocalSession(Generic[Out]):
         await self._decide(Answer("denied", approval_id, by=by, reason=reason))
 
     async def _decide(self, answer: Answer) -> None:
-        ledger = await self._opened()
+        runtime, ledger = self._runtime, await self._opened()
         if pending(ledger.fold):
             await self._sending.announce_again(ledger)
 
         async def refuse(why: str) -> None:
-            await self._runtime.chores.tell_refusal(self._id, answer.approval_id or "", answer.by, why)
+            await runtime.chores.tell_refusal(self._id, answer.approval_id or "", answer.by, why)
 
-        runtime = self._runtime
         asked = below(ledger.fold, answer)
         target = await runtime.ledger(asked.path[-1]) if asked is not None else ledger
         if asked is not None:

@@ -18,7 +18,7 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work, wakes_at
-from gnomon.engine.subagents import CHILD, family, members
+from gnomon.engine.subagents import CHILD, ENDED, family, members
 from gnomon.errors import Conflict, NotFound, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
@@ -353,7 +353,7 @@ class Runtime:
         opening = [each.received for each in brought]
         kin = await kin_of(ledger)
         if kin is not None and not await self._is_wanted(kin):
-            await ledger.receive(CancelRequested("now", "the turn that it worked for has ended"))
+            await ledger.receive(CancelRequested("now", ENDED))
         loop = self.loop(ledger, opening=opening, take_over=take_over, row=row, kin=kin)
 
         def check(_: Read | None = None) -> None:
@@ -400,6 +400,8 @@ class Runtime:
         kin = await kin_of(ledger)
         if ledger.fold.open_turn is not None and ledger.fold.open_turn.running_subagents:
             await Household(self, ledger.session_id, kin).see_to(ledger.fold.open_turn)
+        if ledger.fold.left:  # whoever ended their turn may have been lost before it told them
+            await Household(self, ledger.session_id, kin).cancel(ledger.fold.left, ENDED)
         if kin is not None:  # whoever ran it may have been lost before it told of the end
             await report(self, ledger, kin)
         row = await ledger.row()

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from gnomon.testing.embedder import EmbedderContract
     from gnomon.testing.guardrail import GuardrailContract
     from gnomon.testing.hook import HookContract
+    from gnomon.testing.hook_kinds import (
+        CacheHookContract,
+        CostHookContract,
+        RateLimitHookContract,
+        RetryHookContract,
+    )
     from gnomon.testing.provider import ProviderContract
     from gnomon.testing.session import SessionContract
     from gnomon.testing.storage import StorageContract
@@ -40,13 +46,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     # suites
+    "CacheHookContract",
     "CompactorContract",
     "Contract",
+    "CostHookContract",
     "DriverContract",
     "EmbedderContract",
     "GuardrailContract",
     "HookContract",
     "ProviderContract",
+    "RateLimitHookContract",
+    "RetryHookContract",
     "SessionContract",
     "StorageContract",
     "SubagentContract",
@@ -85,6 +95,10 @@ _HOMES = {
     "EmbedderContract": "gnomon.testing.embedder",
     "GuardrailContract": "gnomon.testing.guardrail",
     "HookContract": "gnomon.testing.hook",
+    "CacheHookContract": "gnomon.testing.hook_kinds",
+    "CostHookContract": "gnomon.testing.hook_kinds",
+    "RateLimitHookContract": "gnomon.testing.hook_kinds",
+    "RetryHookContract": "gnomon.testing.hook_kinds",
     "ProviderContract": "gnomon.testing.provider",
     "SessionContract": "gnomon.testing.session",
     "StorageContract": "gnomon.testing.storage",

@@ -99,6 +99,24 @@ class SessionApproving(SessionSuite):
             await _expect_refused(power.approve())
             expect("decisions", 1, len(only(await stage.ledger(), ApprovalDecided)))
 
+    async def test_leave_for_other_arguments_runs_nothing(self) -> None:
+        """Also where it stands in the ledger: what was shown is compared with what would run."""
+        async with self.staged([calls("save"), _DONE], tools=[StageTool("save")], permissions="ask") as stage:
+            session = stage.session()
+            await session.send("Save it.")
+            (asked,) = await _asked(stage, session)
+            left = await stage.until_ledger("that nobody holds it", is_at_rest)
+            await _approve(stage, session)
+            await stage.over(1)
+        other = msgspec.structs.replace(asked, arguments_hash="of something else")
+        ledger = [other if entry == asked else entry for entry in left]
+        save, line = StageTool("save"), says("Not done.").expecting(result="other arguments")
+        async with self.staged([line], tools=[save], permissions="ask") as stage:
+            await stage.bench.write("s", [*ledger, ApprovalDecided(asked.approval_id, "approved", "eve")])
+            expect("the answer", "Not done.", (await stage.result(stage.session())).text)
+            expect("the result", "denied", (await stage.results())["save"].status)
+        expect("runs of the tool", 0, save.runs)
+
     async def test_of_two_answers_at_once_one_counts(self) -> None:
         """From two runtimes, one yes and one no."""
         tools, asks = [StageTool("save")], {"permissions": "ask"}

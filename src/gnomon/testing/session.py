@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gnomon.testing._session_approving import SessionApproving
+from gnomon.testing._session_around import SessionAround
 from gnomon.testing._session_definitions import SessionDefinitions
 from gnomon.testing._session_mending import SessionMending
 from gnomon.testing._session_reading import SessionReading
@@ -29,9 +30,10 @@ class SessionContract(
     SessionRecovery,
     SessionWaiting,
     SessionApproving,
+    SessionAround,
     SessionDefinitions,
 ):
-    """The suite of `Session`: Y1 to Y3 and Y5, and L1 to L4 as far as a session shows them.
+    """The suite of `Session`: Y1 to Y3 and Y5, and L1 to L6, H1, H2, G1, G2 and C3 as far as it shows them.
 
         class TestAcme(SessionContract):
             @asynccontextmanager
@@ -47,7 +49,7 @@ class SessionContract(
     `ScriptedProvider`, which insists on one result for every call. At its end a
     check also judges every ledger it has touched.
 
-    Sessions that take answers, can be told to go on, can be forked, or give their turns
-    one at a time are checked for that too: `answer`, `resume`, `fork`, `stream`. A check
-    that needs one of them is skipped where it is not offered, and says so.
+    Sessions that take answers, give leave, can be compacted, told to go on, forked, or give
+    their turns one at a time are checked for that too: `answer`, `approve`, `compact`, `resume`,
+    `fork`, `stream`. A check that needs one of them is skipped where it is not offered, and says so.
     """

@@ -189,6 +189,11 @@ class TurnSpans:
         self, entry: ApprovalRequested | ApprovalDecided | TurnPaused | TurnResumed, at: datetime
     ) -> None:
         match entry:
+            case ApprovalRequested(path=(below, *_), approval_id=approval_id, call=call):
+                # Of another session: its calls may be named like ours.
+                self._wait(approval_id, "approval", "", at, self._subagents.get(below)).note(
+                    call_id=call.id, tool=call.name
+                )
             case ApprovalRequested(approval_id=approval_id, call=call):
                 self._wait(approval_id, "approval", call.id, at).note(tool=call.name)
             case ApprovalDecided(approval_id=approval_id, decision=decision):
@@ -198,9 +203,11 @@ class TurnSpans:
             case TurnResumed():
                 self._stop_waiting("pause", at)
 
-    def _wait(self, name: str, kind: str, call_id: str, at: datetime) -> OpenSpan:
+    def _wait(
+        self, name: str, kind: str, call_id: str, at: datetime, subagent: OpenSpan | None = None
+    ) -> OpenSpan:
         above = self._begun(call_id, at)
-        parent = self.root if above is None else above
+        parent = above or subagent or self.root
         span = self._begin(self._id_of("wait", self._seq), kind, "wait", at, parent.id)
         span.note(call_id=call_id)
         self._waits[name] = span
