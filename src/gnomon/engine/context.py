@@ -97,7 +97,7 @@ class Context:
         if len(messages) == len(fold.messages) and all(map(_same, messages, fold.messages)):
             return None
         made, after = _compaction(fold, messages), self._counter.count_messages(messages)
-        if after >= before:
+        if after >= before and after > self.limit:
             raise ContextTooLong(f"compactor {self.name!r} made {after} tokens of {before}")
         return Compacted(
             turn_id=turn_id,

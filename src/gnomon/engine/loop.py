@@ -253,8 +253,8 @@ class Loop:
             self.is_broken = True
             await self._leave()
             raise
-        except BaseException:
-            self.is_broken = True
+        except BaseException as error:
+            self.is_broken = not isinstance(error, Exception)
             raise
         finally:
             await self._let_go()
