@@ -84,8 +84,8 @@ async def test_a_message_that_is_about_to_be_taken_counts_too() -> None:
     script = ScriptedProvider(["Hello.", "Done."], verbatim=False)
     agent = Agent(script, compactor=compactor, context_tokens=1_000)
     async with agent, agent.session("s") as session:
-        await session.run("word " * 800)
-        await session.run("else " * 400)
+        await session.run("word " * 700)
+        await session.run("else " * 350)
     assert len(compactor.given) == 1
     assert texts(script.requests[1])[:3] == SHORT
     assert texts(script.requests[1])[3].startswith("else else")
