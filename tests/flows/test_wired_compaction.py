@@ -18,6 +18,7 @@ from gnomon.types.events import Compacted, MessageReceived
 from gnomon.types.messages import Message
 from gnomon.types.requests import Request
 
+LONG = "Sum it all up for me. " * 20
 SHORT = ["Sum up.", "Left out.", "Go on."]
 
 
@@ -81,13 +82,13 @@ async def test_a_conversation_that_fits_is_left_as_it_is(ask: Callable) -> None:
 async def test_a_message_that_is_about_to_be_taken_counts_too() -> None:
     compactor = Shortens()
     script = ScriptedProvider(["Hello.", "Done."], verbatim=False)
-    agent = Agent(script, compactor=compactor, context_tokens=500)
+    agent = Agent(script, compactor=compactor, context_tokens=1_000)
     async with agent, agent.session("s") as session:
-        await session.run("Hi.")
-        await session.run("word " * 2_000)
-    assert compactor.given == [(["Hi.", "Hello."], 1)]
+        await session.run("word " * 700)
+        await session.run("else " * 350)
+    assert len(compactor.given) == 1
     assert texts(script.requests[1])[:3] == SHORT
-    assert texts(script.requests[1])[3].startswith("word word")
+    assert texts(script.requests[1])[3].startswith("else else")
 
 
 @DOORS
@@ -96,7 +97,7 @@ async def test_what_a_model_found_too_long_is_made_shorter_and_asked_again(ask: 
         [fails(ContextTooLong("too long")), says("Done.").expecting(check=shortened)], verbatim=False
     )
     async with Agent(script, compactor=Shortens()) as agent:
-        told = await ask(agent, "Sum it all up for me.")
+        told = await ask(agent, LONG)
     script.assert_finished()
     assert told.turn.text == "Done."
     assert not told.events or [
@@ -113,7 +114,7 @@ async def test_a_model_that_finds_it_too_long_a_second_time_ends_the_turn(ask: C
     script = ScriptedProvider([fails(ContextTooLong(f"too long {n}")) for n in range(3)], verbatim=False)
     async with Agent(script, compactor=compactor) as agent:
         with pytest.raises(ContextTooLong, match="too long 1"):
-            await ask(agent, "Sum up.")
+            await ask(agent, LONG)
     assert len(script.requests) == 2
     assert len(compactor.given) == 1
 
@@ -174,7 +175,7 @@ async def test_a_session_is_made_shorter_by_hand_and_stays_so_for_whoever_opens_
     store = f"sqlite:///{tmp_path}/s.db"
     script = ScriptedProvider(["Hello."], verbatim=False)
     async with Agent(script, compactor=Shortens(), storage=store) as agent, agent.session("s") as session:
-        await session.run("Hi.")
+        await session.run(LONG)
         made = await session.compact()
     assert made is not None
     assert (made.reason, made.turn_id, made.messages_before, made.messages_after) == ("asked", "", 2, 3)
@@ -191,14 +192,14 @@ async def test_what_a_summary_by_hand_cost_is_part_of_the_session_and_the_ledger
     script = ScriptedProvider([says("Hello.", usage=USED), says("In short.", usage=USED)], verbatim=False)
     agent = Agent(script, compactor=Asks(), storage=storage, models=PRICES)
     async with agent, agent.session("s") as session:
-        await session.run("Hi.")
+        await session.run(LONG)
         made = await session.compact()
         status = await session.refresh()
         said = await entries(storage, "s")
     assert made is not None
     assert (made.usage, made.cost) == (USED, pytest.approx(0.2))
     assert (status.cost, status.tokens_used) == (pytest.approx(0.4), 220_000)
-    assert [each.message.text for each in said if isinstance(each, MessageReceived)] == ["Hi."]
+    assert [each.message.text for each in said if isinstance(each, MessageReceived)] == [LONG]
     assert "Hello." in repr(said)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from wired import DOORS, Word, asked_of
@@ -16,7 +15,7 @@ from gnomon.errors import ApprovalRefused, GuardrailTripped
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import ScriptedProvider, calls, says
 from gnomon.tracing.exporter import Parent, Tracing
-from gnomon.types.records import AuditLog, Page, Trace
+from gnomon.types.records import AuditLog, Trace
 from storing import opened
 
 
@@ -154,9 +153,9 @@ async def test_what_ran_has_its_row_in_a_chain_that_holds(ask: Callable) -> None
 
 async def test_an_agent_that_is_closed_has_told_all_that_ran() -> None:
     class Slow(MemoryStorage):
-        async def list_audit_logs(self, *given: Any, **named: Any) -> Page[AuditLog]:
+        async def append_audit_log_after(self, log: AuditLog, seq: int) -> AuditLog:
             await asyncio.sleep(0.05)
-            return await super().list_audit_logs(*given, **named)
+            return await super().append_audit_log_after(log, seq)
 
     storage = Slow()
     async with booking(storage=storage) as agent:
