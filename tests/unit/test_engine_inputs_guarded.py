@@ -92,3 +92,41 @@ async def test_what_a_person_answers_for_a_call_is_a_result_like_others(replacem
     assert (turn.error is None) is (replacement is not None)
     assert not told.was_shown("forbidden")
     assert told.was_shown("It is ***.") is (replacement is not None)
+
+
+async def test_a_message_that_was_to_steer_and_is_stopped_with_no_turn_to_steer_is_done_with() -> None:
+    async with Agent(Told(FINE), guardrails=[Word("forbidden", "input")], storage="memory://") as agent:
+        session = agent.session("s")
+        await session.send("It is forbidden.", when_busy="steer")
+        async with asyncio.timeout(10):
+            stopped = await session.turn_result()
+            fine = await session.run("And this?")
+    assert stopped.error is not None
+    assert stopped.error.code == "guardrail_tripped"
+    assert fine.text == "Fine."
+    assert session.status.position < 20, "nobody claims it again and again"
+
+
+async def test_a_steer_that_is_stopped_ends_its_turn_and_the_next_message_has_its_own() -> None:
+    gate = asyncio.Event()
+
+    @tool(read_only=True)
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    told = Told(calling("wait", "{}"), FINE)
+    async with Agent(
+        told, tools=[wait], guardrails=[Word("forbidden", "input")], storage="memory://"
+    ) as agent:
+        session = agent.session("s")
+        await session.send("Begin.")
+        await session.send("It is forbidden.", when_busy="steer")
+        last = await session.send("And this?")
+        gate.set()
+        async with asyncio.timeout(10):
+            turn = await session.turn_result()
+    assert last
+    assert turn.text == "Fine."
+    assert not told.was_shown("forbidden")

@@ -163,8 +163,6 @@ class Planner:
         given = {entry.message_id: entry for entry in facts if isinstance(entry, MessageReceived)}
         inputs: list[str] = []
         for received in ({at: each.received for at, each in fold.waiting.items()} | given).values():
-            if received.steer and stopped_by(self.guarded.get(received.message_id, ())):
-                continue  # the turn that it was for ends by it
             inputs.append(received.message_id)
             if not received.joins_next:
                 break
@@ -278,7 +276,8 @@ class Planner:
         stopped = stopped_by(guarded) if guarded else None
         if stopped is not None:
             self.failure = stopped
-            return self._ended(fold, (*guarded, *self._failed(turn, stopped)))
+            # What stopped it waits no longer once that stands; only then may the next turn begin.
+            return Step((*guarded, *self._failed(turn, stopped)), "again")
         near = self._meter.near(turn)
         return Step((*near, *repair, *guarded, self._asked(turn.id, turn, inputs)), "ask")
 
