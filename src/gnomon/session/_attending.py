@@ -26,6 +26,9 @@ __all__ = ["Attending"]
 log = logging.getLogger("gnomon.session")
 
 _GRACE_S = 5.0
+_NOTHING_DONE = 2
+"""What a runner writes that does nothing: its claim, and that it lets go."""
+_AGAIN_S = 1.0
 
 
 class Attending:
@@ -54,6 +57,8 @@ class Attending:
         self._was_lost = False
         """Whether the runner before this one died, so that it may have left things undone."""
         self._following = ExitStack()
+        self._began_at = 0
+        """Where the ledger ended before."""
         self.loop: Loop | None = None
 
     async def opened(self) -> None:
@@ -64,7 +69,7 @@ class Attending:
             raise Conflict(f"session {ledger.session_id!r} is run here already")
         assert self.loop is not None
         runtime.loops[ledger.session_id] = (self.loop, ledger)
-        self._was_lost = ledger.fold.owner is not None
+        self._was_lost, self._began_at = ledger.fold.owner is not None, ledger.fold.seq
         if runtime.chores.wanted:
             self._following.enter_context(ledger.following(self._note))
         runtime.lookout.start()
@@ -130,7 +135,10 @@ class Attending:
         if runtime.is_closing or self._is_failed():
             return
         if has_work(ledger.fold, runtime.agent, runtime.clock.now()):
-            await runtime.wake(ledger.session_id, ledger.fold.seq)
+            if ledger.fold.seq - self._began_at <= _NOTHING_DONE:
+                runtime.look_at(ledger.session_id, _AGAIN_S)  # nothing came of it: not as fast as it can
+            else:
+                await runtime.wake(ledger.session_id, ledger.fold.seq)
         elif (at := wakes_at(ledger.fold)) is not None:
             delay_s = (at - runtime.clock.now()).total_seconds()
             runtime.look_at(ledger.session_id, max(delay_s, 0.01))
