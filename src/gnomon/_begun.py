@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-__all__ = ["Begun", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
+__all__ = ["GRACE_S", "Begun", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
+
+GRACE_S = 1.0
+"""How long work that was cancelled may take to let go of what it holds."""
 
 _T = TypeVar("_T")
 
@@ -32,8 +36,11 @@ def is_meant_for_us(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
-async def within(work: Awaitable[_T], limit_s: float) -> _T:
-    """What the work gives; `Overdue` when it has not ended by then, and was cancelled."""
+async def within(work: Awaitable[_T], limit_s: float | None) -> _T:
+    """What the work gives; `Overdue` when it has not ended by then, and was cancelled.
+
+    Work that does not end though it was cancelled is dropped.
+    """
     timer: asyncio.Timeout | None = None
     try:
         if asyncio.iscoroutine(work):
@@ -41,7 +48,7 @@ async def within(work: Awaitable[_T], limit_s: float) -> _T:
                 waits_for = work.send(None)
             except StopIteration as done:
                 return cast(_T, done.value)
-            work = cast("Awaitable[_T]", Begun(work, waits_for))
+            work = cast("Awaitable[_T]", Bounded(work, waits_for))
         timer = asyncio.timeout(limit_s)
         async with timer:
             return await work
@@ -77,3 +84,57 @@ class Begun:
                 waits_for = go_on(given)
             except StopIteration as found:
                 return found.value
+
+
+class Bounded(Begun):
+    """The same of a coroutine that, once it was cancelled, is driven for `GRACE_S` more, and then dropped."""
+
+    _cancelled: BaseException | None = None
+    _end: float = 0.0
+
+    def __await__(self) -> Generator[object, object, object]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                told = yield from self._waited(waits_for)
+            except BaseException as error:  # noqa: BLE001 - it is passed on
+                if self._cancelled is None and isinstance(error, asyncio.CancelledError):
+                    self._cancelled, self._end = error, asyncio.get_running_loop().time() + GRACE_S
+                go_on, given = self._work.throw, error
+            else:
+                if self._cancelled is not None and asyncio.get_running_loop().time() >= self._end:
+                    self._drop()
+                    raise self._cancelled
+                go_on, given = self._work.send, told
+            try:
+                waits_for = go_on(given)
+            except StopIteration as found:
+                return found.value
+
+    def _waited(self, waits_for: Any) -> Generator[object, object, object]:
+        """What the work waits for; in its time of grace no longer than that."""
+        if self._cancelled is None or waits_for is None:
+            return (yield waits_for)
+        loop = asyncio.get_running_loop()
+        rung: asyncio.Future[None] = loop.create_future()
+
+        def ring(_: object = None) -> None:
+            if not rung.done():
+                rung.set_result(None)
+
+        waits_for._asyncio_future_blocking = False  # it is not the task that waits for it
+        waits_for.add_done_callback(ring)
+        timer = loop.call_at(self._end, ring)
+        try:
+            yield from cast("Generator[object, object, object]", rung.__await__())
+        except BaseException:
+            waits_for.cancel()
+            raise
+        finally:
+            timer.cancel()
+            waits_for.remove_done_callback(ring)
+        return None
+
+    def _drop(self) -> None:
+        with suppress(BaseException):  # it may not hear that either
+            self._work.close()

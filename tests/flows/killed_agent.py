@@ -1,6 +1,6 @@
 """The runner that the tests of kills kill. It stays in one process that has everything imported, and forks
-for each job, since a thousand runners are started. `killed_agent.py SCENE…` plays other things than ten calls, each
-a module with a `play`.
+for each job, since a thousand runners are started. `killed_agent.py SCENE…` plays other things than ten,
+each a module with a `play`.
 
 A job is a line on stdin. The runner sends the message, under the id that it had before, waits for the turn,
 and answers what is asked as a person would who looks what really happened. It says so at the write at which

@@ -29,7 +29,7 @@ STORES = ("sqlite", "postgres")
 
 Check: TypeAlias = Callable[[Storage, str, Effects], Awaitable[Counter[str]]]
 Point: TypeAlias = tuple[int, str, float] | tuple[int, str, float, str]
-"""At which write, before or after it or while it goes on, how long after that, and what the runner is to do."""
+"""At which write, before or after it or while it goes on, how long after that, and the runner's act."""
 
 
 class Killing:

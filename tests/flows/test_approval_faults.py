@@ -1,5 +1,5 @@
-"""Answers to a request for leave that do not count: each is refused, the ledger does not change, and a row of the
-audit chain tells of it."""
+"""Answers to a request for leave that do not count: each is refused, the ledger does not change, and a row of
+the audit chain tells of it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_an_answer_after_the_end_does_not_count(tmp_path: Path, place: str
         request = await stage.asked()
         await stage.session.deny(request.approval_id, by="ann")
         assert await stage.ended() == "Did it."
-        with pytest.raises(GnomonError, match="no open request|before"):
+        with pytest.raises(GnomonError, match=r"no open request|before"):
             await stage.session.approve(request.approval_id, by="bob")
         (row,) = await refusals(stage.storage)
         assert (row.actor, row.detail["approval_id"]) == ("bob", request.approval_id)
@@ -142,7 +142,7 @@ async def test_an_answer_after_the_time_is_up_does_not_count(tmp_path: Path, pla
     async with staged(tmp_path, place, approval_timeout_s=60) as stage:
         request = await stage.asked()
         stage.agent._clock.advance(61)  # type: ignore[attr-defined]
-        with pytest.raises(ApprovalRefused, match="could be given until|expired"):
+        with pytest.raises(ApprovalRefused, match=r"could be given until|expired"):
             await stage.session.approve(request.approval_id, by="bob")
         await expect_refusal(stage.storage, request.approval_id, "bob", "")
         assert await stage.ended() == "Did it."

@@ -1,5 +1,5 @@
-"""`kill -9` at every write around a request for leave, its answer and the run: leave never leads to two runs, and
-is never lost. With `GNOMON_SOAK=1` every point is tried, otherwise some, by `GNOMON_TEST_SEED`.
+"""`kill -9` at every write around a request for leave, its answer and the run: leave never leads to two runs,
+and is never lost. With `GNOMON_SOAK=1` every point is tried, otherwise some, by `GNOMON_TEST_SEED`.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Chain:
             close: object = getattr(hook, "close", None)
             if callable(close):
                 try:
-                    await cast("Awaitable[object]", close())
+                    await within(cast("Awaitable[object]", close()), self._patience_s)
                 except Exception:
                     log.exception("hook %r could not be closed", hook_name(hook))
 
@@ -123,7 +123,8 @@ class _Around:
     async def __call__(self, event: HookEvent) -> PullStream[RunEvent]:
         name = hook_name(self._hook)
         try:
-            stream = cast(object, await self._hook.around(event, self._inner))
+            # It may take its time, but not go on when the step is ended.
+            stream = cast(object, await within(self._hook.around(event, self._inner), None))
         except (GnomonError, AssertionError):
             raise
         except Exception as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gnomon._begun import BrokenOff, Overdue, within
 from gnomon.engine.ledger import Ledger, Read
 from gnomon.session._audit_rows import is_told
 from gnomon.session._auditing import audited, refused
@@ -29,7 +30,10 @@ __all__ = ["Chores", "Observing", "concerns"]
 log = logging.getLogger("gnomon.session")
 
 _REMEMBERED = 1_000
+LIMIT_S = 60.0
+"""How long the audit chain is written at a time; what is left is for the next."""
 _CLOSING_S = 10.0
+_GRACE_S = 1.0
 
 
 class Observing(msgspec.Struct, frozen=True):
@@ -58,7 +62,12 @@ class Chores:
         tracing = self.observing.tracing
         if tracing is None or tracing.exporter is None:
             return
-        self._parents[message_id] = tracing.exporter.here()
+        try:
+            self._parents[message_id] = tracing.exporter.here()
+        except Exception as error:  # noqa: BLE001 - a message is never lost for what is told of it
+            name = type(tracing.exporter).__name__
+            log.warning("%s does not say where the sender is: %s: %s", name, type(error).__name__, error)
+            return
         while len(self._parents) > _REMEMBERED:
             self._parents.popitem(last=False)
 
@@ -89,9 +98,17 @@ class Chores:
             await asyncio.wait({before})
         storage = await self._storage()
         if self.observing.audit:
-            await audited(storage, ledger.session_id, None if was_lost else reads)
+            await self._audit(storage, ledger.session_id, None if was_lost else reads)
         if self.observing.tracing is not None:
             await self._trace(storage, self.observing.tracing, ledger, reads, kin, was_lost)
+
+    async def _audit(self, storage: Storage, session_id: str, reads: Sequence[Read] | None) -> None:
+        try:
+            await within(audited(storage, session_id, reads), LIMIT_S)
+        except Overdue:
+            log.warning("the audit chain of session %s was not written within %g s", session_id, LIMIT_S)
+        except BrokenOff as error:
+            log.warning("the audit chain of session %s was not written: %s", session_id, error)
 
     async def _trace(
         self,
@@ -135,7 +152,7 @@ class Chores:
             for task in late:
                 task.cancel()
             if late:
-                await asyncio.wait(late)
+                await asyncio.wait(late, timeout=_GRACE_S)
 
 
 def concerns(read: Read) -> bool:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 import msgspec
 
 from gnomon._payload import blobs_named, unpacked
+from gnomon._threads import run_in_thread
 from gnomon.contracts.storage import Storage, SupportsBlobs, read_events
 from gnomon.errors import Conflict, Damaged, scrub
 from gnomon.tracing.exporter import Parent, Tracing
@@ -159,7 +160,15 @@ async def _export(storage: Storage, traces: Sequence[Trace], tracing: Tracing, p
     """In a thread: an exporter may wait for the network."""
     if tracing.exporter is not None:
         whole = await _with_subagents(storage, traces)
-        await asyncio.to_thread(tracing.exporter.export, whole, parent)
+        exporter = tracing.exporter
+        try:
+            # A thread of our own: one that hangs is given up, and keeps nobody from ending.
+            await run_in_thread(lambda: exporter.export(whole, parent), name="export")
+        except Exception as error:  # noqa: BLE001 - it is named here, and nobody else is to know
+            log.warning("%s failed: %s", type(exporter).__name__, scrub(f"{type(error).__name__}: {error}"))
+        except asyncio.CancelledError:
+            log.warning("%s did not end in time, and was given up", type(exporter).__name__)
+            raise
 
 
 async def _with_subagents(storage: Storage, traces: Sequence[Trace]) -> list[Trace]:
