@@ -335,8 +335,9 @@ class Fold:
     def _ask(self, started: ModelStarted, at: datetime | None, counts: bool) -> None:
         if started.inputs:
             self._include(started.inputs)
-        if self.turn is not None:
-            self.turn.take(started, at)
+        turn = self.turn
+        if turn is not None:
+            turn.take(started, at, counts=counts or turn.seq >= self.view_start)
 
     def _complete(self, completed: MessageCompleted, at: datetime | None, counts: bool) -> None:
         turn = self.turn

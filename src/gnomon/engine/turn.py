@@ -48,6 +48,7 @@ class TurnMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: TurnStarted
     seq: int
     rounds: int = 0
+    repairs: int = 0
     usage: Usage = Usage()
     cost: str | None = "0"
     agent_hash: str = ""
@@ -172,14 +173,14 @@ class TurnState:
         if kind is ToolFinished:
             return self._answer(cast(ToolFinished, entry).result)
         if kind is ModelStarted:
-            self._ask(cast(ModelStarted, entry))
+            self._ask(cast(ModelStarted, entry), counts)
         else:
             self._note(entry, at, counts)
         return None
 
-    def _ask(self, started: ModelStarted) -> None:
+    def _ask(self, started: ModelStarted, counts: bool) -> None:
         self.asking = started
-        if started.inputs:
+        if started.inputs and counts:
             self.repairs += sum(message_id.startswith(REPAIR) for message_id in started.inputs)
 
     def _note(self, entry: Event, at: datetime | None, counts: bool) -> None:
@@ -284,6 +285,7 @@ class TurnState:
             started=self.started,
             seq=self.seq,
             rounds=self.rounds,
+            repairs=self.repairs,
             usage=self.usage,
             cost=None if self.cost is None else str(self.cost),
             agent_hash=self.agent_hash,
@@ -293,5 +295,6 @@ class TurnState:
     def of(cls, mark: TurnMark) -> TurnState:
         state = cls(mark.started, seq=mark.seq)
         state.rounds, state.usage, state.agent_hash = mark.rounds, mark.usage, mark.agent_hash
+        state.repairs = mark.repairs
         state.cost = None if mark.cost is None else Decimal(mark.cost)
         return state
