@@ -96,7 +96,13 @@ def family_agent(effects: Effects, storage: Storage) -> Agent[str]:
 
 
 async def play(job: Job, storage: Storage, effects: Effects) -> None:
-    """The message is sent again; or, with the act "wait", waited for; or, with "serve", not even that."""
+    """The message is sent again; or, with the act "wait", waited for; or, with "serve", not even that.
+
+    With "help" there is the sub-agent alone, which knows nothing of the root, and takes up what is its own.
+    """
+    if job.act == "help":
+        await _helped(job, storage, effects)
+        return
     agent = family_agent(effects, storage)
     session = agent.session(job.session)
     if job.act == "serve":
@@ -109,10 +115,34 @@ async def play(job: Job, storage: Storage, effects: Effects) -> None:
     await agent.close()
 
 
-async def _served(agent: Agent[str], storage: Storage, session_id: str) -> None:
-    """Until what is found in the store has been brought to its end, with nobody to name it."""
+async def _helped(job: Job, storage: Storage, effects: Effects) -> None:
+    """Until all that was begun below the root has ended, and the root's ledger tells so."""
+    _look_often()
+    agent = helper_agent(effects, storage=storage)
+    serving = asyncio.ensure_future(agent.serve())
+    while await _untold(storage, job.session):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    serving.cancel()
+    say(job, "done", "helped")
+    await agent.close()
+
+
+async def _untold(storage: Storage, root: str) -> set[str]:
+    """The sessions below the root that have something to do, or whose end is not known there."""
+    rows = (await storage.list_sessions(limit=1_000)).items
+    begun = [row.id for row in rows if _root_of(row.metadata) == root]
+    told = {each.subagent_id for each in of_kind(await entries_of(storage, root), SubagentFinished)}
+    return {each for each in begun if await entries_of(storage, each)} - told
+
+
+def _look_often() -> None:
     assert EmbeddedDriver.__init__.__kwdefaults__ is not None
     EmbeddedDriver.__init__.__kwdefaults__["look_s"] = 0.1
+
+
+async def _served(agent: Agent[str], storage: Storage, session_id: str) -> None:
+    """Until what is found in the store has been brought to its end, with nobody to name it."""
+    _look_often()
     serving = asyncio.ensure_future(agent.serve())
     while not of_kind(await entries_of(storage, session_id), TurnFinished):  # noqa: ASYNC110
         await asyncio.sleep(0.05)

@@ -60,10 +60,10 @@ def announce(job: Job, storage: Storage) -> list[str]:
             written.append(name)
             is_it = len(written) == job.point
             if is_it and job.when != "after":
-                _here(job, name)
+                here(job, name)
             result = await write(*args, **more)
             if is_it and job.when == "after":
-                _here(job, name)
+                here(job, name)
             return result
 
         return writing
@@ -74,7 +74,7 @@ def announce(job: Job, storage: Storage) -> list[str]:
     return written
 
 
-def _here(job: Job, name: str) -> None:
+def here(job: Job, name: str) -> None:
     say(job, "at", name)
     if job.when != "during":
         time.sleep(2 * PATIENCE_S)  # until it is killed

@@ -24,6 +24,7 @@ SENT = 6
 """From this write on the ledgers know of all that there is to do."""
 POINTS = [(point, when) for point in range(1, WRITES + 8) for when in ("before", "after")]
 CHOSEN = POINTS if SOAK else sorted(random.Random(SEED).sample(POINTS, 6))
+HELPED = range(SENT, 46) if SOAK else (12, 20, 30)
 MOMENTS = 100 if SOAK else 4
 
 
@@ -48,6 +49,16 @@ def test_a_family_that_is_killed_at_any_write_recovers_whole(killing: Killing, p
     if point >= SENT:
         killing.run((point, when, 0.0), last="wait")
         killing.run((point, when, 0.0), last="serve")
+
+
+@pytest.mark.parametrize("point", HELPED)
+def test_what_a_killed_parent_has_left_below_is_done_by_a_process_that_has_the_sub_agent_alone(
+    killing: Killing, point: int
+) -> None:
+    """It tells the root of the end in its ledger; whoever has the root's agent goes on from there."""
+    killing.run((point, "after", 0.0), (0, "", 0.0, "help"), last="serve")
+    killing.run((point, "before", 0.0), (point // 3, "after", 0.0, "help"), last="serve")
+    assert killing.counts["kills"] >= 2
 
 
 def test_a_family_that_is_killed_again_in_its_recovery_recovers_whole(killing: Killing) -> None:
