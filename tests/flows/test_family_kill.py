@@ -23,8 +23,8 @@ WRITES = 52
 SENT = 6
 """From this write on the ledgers know of all that there is to do."""
 POINTS = [(point, when) for point in range(1, WRITES + 8) for when in ("before", "after")]
-CHOSEN = POINTS if SOAK else sorted(random.Random(SEED).sample(POINTS, 6))
-HELPED = range(SENT, 46) if SOAK else (12, 20, 30)
+CHOSEN = POINTS if SOAK else sorted(random.Random(SEED).sample(POINTS, 4))
+HELPED = range(SENT, 46) if SOAK else (12, 30)
 MOMENTS = 100 if SOAK else 4
 
 

@@ -454,7 +454,9 @@ class Runtime:
 
     async def wake_any(self, ledger: Ledger) -> None:
         """Have a session run that may be another agent's: here, or by whoever looks for work."""
-        runner = await self.runner_of(ledger)
+        turn, row = ledger.fold.open_turn, ledger.known_row or await ledger.row()
+        name = turn.started.agent if turn is not None else row.agent_id if row is not None else ""
+        runner = await self.runner_named(name)  # the root may be of an agent that is not known here
         with suppress(NotFound):
             await ledger.announce(self.clock.now())
         if runner is not None:
