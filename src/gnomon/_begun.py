@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Generator
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-__all__ = ["GRACE_S", "Begun", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
+__all__ = ["GRACE_S", "Begun", "Bounded", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
 
 GRACE_S = 1.0
 """How long work that was cancelled may take to let go of what it holds."""

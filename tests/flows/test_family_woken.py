@@ -71,7 +71,7 @@ async def nobody_wakes(*_: object) -> None:
 async def rests(storage: MemoryStorage) -> None:
     """Until the row of the root says that there is nothing to do about it."""
     async with asyncio.timeout(20):
-        while (row := await storage.get_session("s")) is None or row.status != "waiting":
+        while (row := await storage.get_session("s")) is None or row.status != "waiting":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert not row.runnable
 
