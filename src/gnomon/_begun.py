@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Generator
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-__all__ = ["GRACE_S", "Begun", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
+__all__ = ["GRACE_S", "Begun", "Bounded", "BrokenOff", "Overdue", "is_meant_for_us", "within"]
 
 GRACE_S = 1.0
 """How long work that was cancelled may take to let go of what it holds."""
@@ -39,7 +39,7 @@ def is_meant_for_us(error: BaseException) -> bool:
 async def within(work: Awaitable[_T], limit_s: float | None) -> _T:
     """What the work gives; `Overdue` when it has not ended by then, and was cancelled.
 
-    Work that does not end though it was cancelled is dropped. One that ends itself has failed.
+    Work that does not end though it was cancelled is dropped.
     """
     timer: asyncio.Timeout | None = None
     try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine, Sequence
 from types import CoroutineType
 from typing import Literal, cast, get_args
 
-from gnomon._begun import Begun, BrokenOff, Overdue, is_meant_for_us, within
+from gnomon._begun import Bounded, BrokenOff, Overdue, is_meant_for_us, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
@@ -79,7 +79,7 @@ class Chain:
                         waits_for = cast("Coroutine[object, None, None]", work).send(None)
                     except StopIteration:
                         continue
-                    work = Begun(work, waits_for)
+                    work = Bounded(work, waits_for)
                 await within(cast("Awaitable[object]", work), self._patience_s)
             except Overdue:
                 log.warning(

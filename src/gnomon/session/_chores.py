@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon._begun import Overdue, within
+from gnomon._begun import BrokenOff, Overdue, within
 from gnomon.engine.ledger import Ledger, Read
 from gnomon.session._audit_rows import is_told
 from gnomon.session._auditing import audited, refused
@@ -107,7 +107,7 @@ class Chores:
             await within(audited(storage, session_id, reads), LIMIT_S)
         except Overdue:
             log.warning("the audit chain of session %s was not written within %g s", session_id, LIMIT_S)
-        except RuntimeError as error:
+        except BrokenOff as error:
             log.warning("the audit chain of session %s was not written: %s", session_id, error)
 
     async def _trace(
