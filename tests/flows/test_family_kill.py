@@ -18,7 +18,7 @@ from killing import STORES, Killing, killing_on
 
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
-WRITES = 52
+WRITES = 44
 """As often it writes at the least; how often more depends on who of the four is quicker."""
 SENT = 6
 """From this write on the ledgers know of all that there is to do."""
