@@ -259,7 +259,7 @@ class Loop:
         finally:
             await self._let_go()
         if self._raises and self.planner.failure is not None:
-            raise self.planner.failure
+            raise _as_raised(self.planner.failure)
 
     async def _let_go(self) -> None:
         self._channel.end()
@@ -565,7 +565,9 @@ class Loop:
         """The turn keeps what was said, or fails; gives whether the error ends here."""
         self._channel.end()
         if not isinstance(error, Exception) and not is_meant_for_us(error):
-            error = BrokenOff(error)  # of the instructions, or of whoever else is asked on the way
+            broken = BrokenOff(error)  # of the instructions, or of whoever else is asked on the way
+            broken.__cause__ = error
+            error = broken
         if isinstance(error, Interrupted | GeneratorExit | asyncio.CancelledError):
             self._keep_partial(request, attempt)
             return isinstance(error, Interrupted)
@@ -701,6 +703,12 @@ class Loop:
         with suppress(StorageError):  # it stays open, and is found by whoever comes next
             self.planner.stop_after_this()
             await self._commit()
+
+
+def _as_raised(failure: BaseException) -> BaseException:
+    """What ends a program ends it; a cancellation that nobody asked for does not end whoever waits."""
+    cause = failure.__cause__ if isinstance(failure, BrokenOff) else None
+    return failure if cause is None or isinstance(cause, asyncio.CancelledError) else cause
 
 
 class _Asking:

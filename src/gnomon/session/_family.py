@@ -182,9 +182,7 @@ async def _deliver(
     for _ in range(_TRIES):
         is_left = finished.subagent_id in above.fold.left
         if not is_left and (kin is None or not is_wanted(above.fold, kin)):
-            if kin is not None and is_told(
-                above.fold, kin
-            ):  # by one that may have been lost before it woke it
+            if kin is not None and is_told(above.fold, kin):  # by one that may have been lost since
                 await runtime.wake_any(above)
             return
         if await above.try_receive((finished,), above.fold.seq):

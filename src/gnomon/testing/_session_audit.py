@@ -12,6 +12,7 @@ from gnomon.types.events import (
     MessageReceived,
     ModelStarted,
     Released,
+    SubagentFinished,
     ToolFinished,
     ToolIntent,
     ToolProgress,
@@ -95,7 +96,8 @@ class _Judge:
         if isinstance(entry, _BY_RUNNERS):
             self._expect(self._held, f"{type(entry).__name__} by nobody who has claimed the session")
         turn_id = getattr(entry, "turn_id", self._turn)
-        if not isinstance(entry, TurnStarted):
+        # What was left to others may end, and be paid for, after the turn that it was for.
+        if not isinstance(entry, TurnStarted | SubagentFinished):
             self._expect(turn_id == self._turn, f"an entry of turn {turn_id!r} while {self._turn!r} is open")
         self._take(entry)
 
