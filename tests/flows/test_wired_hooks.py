@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from wired import DOORS, USED, Around, Diary, ask_and_read, asked_of
 from gnomon import Agent, tool
 from gnomon.contracts.hook import Step
 from gnomon.errors import BadRequest, HookFailed
+from gnomon.hooks.chain import PATIENCE_S
 from gnomon.stream import PullStream
 from gnomon.testing import ScriptedProvider, calls, fails, says
 from gnomon.types.events import Done, RunEvent, TextDelta
@@ -62,9 +65,13 @@ async def test_a_hook_around_stands_within_those_before_it_and_around_those_behi
     hooks = [Around(name="outer", book=pages), Around(name="inner", book=pages)]
     async with Agent(provider(), tools=[book], hooks=hooks) as agent:
         await ask(agent, "Book.")
-    around = [(name, event.kind) for name, when, event in pages if when == "around"]
-    steps = ["model", "tool", "model"]
-    assert around == [(name, kind) for kind in steps for name in ("outer", "inner")]
+    seen = [(name, when, event.kind) for name, when, event in pages if event.kind in ("model", "tool")]
+    steps = [(when, kind) for kind in ("model", "tool", "model") for when in ("before", "around", "after")]
+    assert seen == [
+        (name, when, kind)
+        for when, kind in steps
+        for name in (("inner", "outer") if when == "after" else ("outer", "inner"))
+    ]
 
 
 @DOORS
@@ -236,6 +243,28 @@ async def test_a_reader_that_leaves_is_told_to_the_hooks_as_the_end_of_each_step
     assert diary.pages("model")[0].error.code == "cancelled"
     for kind in ("model", "turn", "session"):
         assert len(diary.pages(kind, "before")) == len(diary.pages(kind, "after")) == 1
+
+
+async def test_a_hook_that_waits_is_ended_with_its_turn() -> None:
+    """It only looks, and would be given up after a while; whoever cancels does not wait for that."""
+    waits, diary = asyncio.Event(), Diary()
+
+    class Waiting(Diary):
+        async def before(self, event: HookEvent) -> None:
+            if event.kind == "model":
+                waits.set()
+                await asyncio.Event().wait()
+
+    script = ScriptedProvider([])
+    async with Agent(script, hooks=[diary, Waiting()]) as agent, agent.session("s") as session:
+        await session.send("Count.")
+        await waits.wait()
+        began = time.monotonic()
+        await session.cancel()
+        turn = await session.turn_result()
+        assert (turn.stop, script.requests) == ("cancelled", [])
+        assert time.monotonic() - began < PATIENCE_S / 2
+    assert [event.error.code for event in diary.pages("model")] == ["cancelled"]
 
 
 async def test_a_turn_that_another_began_goes_on_before_the_hooks_as_a_second_attempt(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
-from gnomon.engine.hooks import ModelStep, model_event
+from gnomon.engine.hooks import ModelStep
 from gnomon.engine.interrupt import Interrupt
 from gnomon.errors import GnomonError
 from gnomon.types.events import Compacted, Done
@@ -47,8 +47,9 @@ class Aside:
         agent = self._agent
         if agent.hooks is None:
             return await agent.provider.complete(request)
-        event = model_event(agent.model, request, self._session_id, self._turn_id, 1, self._clock)
-        step = ModelStep(agent.hooks, agent.provider, event, self._clock, Interrupt())
+        step = ModelStep(
+            agent, request, self._clock, Interrupt(), session_id=self._session_id, turn_id=self._turn_id
+        )
         async with step as answer:
             async for each in answer:
                 if isinstance(each, Done):

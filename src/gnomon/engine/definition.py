@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from gnomon.contracts.hook import Hook
+from gnomon.contracts.hook import Hook, Step, SupportsAround
 from gnomon.contracts.provider import Provider
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S as DEFAULT_TOOL_TIMEOUT_S
 from gnomon.contracts.tool import (
@@ -29,12 +29,16 @@ from gnomon.engine.guards import Guards
 from gnomon.engine.instructions import Instructions, Source
 from gnomon.engine.permissions import Mode, Rule, Verdict, decide
 from gnomon.errors import ConfigError
+from gnomon.stream import PullStream
+from gnomon.types.events import RunEvent
 from gnomon.types.messages import Message, ToolCall, ToolDef
 from gnomon.types.requests import Reasoning, Request
+from gnomon.types.steps import HookEvent
 
 __all__ = [
     "DEFAULT_OUTPUT_CHARS",
     "DEFAULT_TOOL_TIMEOUT_S",
+    "Around",
     "Definition",
     "OnChange",
     "Permissions",
@@ -47,6 +51,9 @@ OnChange: TypeAlias = Literal["continue", "pause", "refuse"]
 
 Permissions: TypeAlias = Mode
 """Which calls run, and which are asked about first."""
+
+Around: TypeAlias = Callable[[HookEvent, Step], Awaitable[PullStream[RunEvent]]]
+"""What a hook does around a step."""
 
 DEFAULT_OUTPUT_CHARS = 30_000
 """How much of a result a model is shown when its tool does not say."""
@@ -136,6 +143,7 @@ class Definition:
         self.on_change: OnChange = on_change
         self.deps = deps
         self.hooks = hooks
+        self.around = _around(hooks)
         self.guards = guards
         self.context = context
         self.sources = tuple(sources)
@@ -193,6 +201,11 @@ class Definition:
             thinking=self._thinking,
             output_schema=answer.native_schema if answer is not None else None,
         )
+
+
+def _around(hook: Hook | None) -> Around | None:
+    """What the hook does around a step; `None` also for a chain of which none does."""
+    return hook.around if isinstance(hook, SupportsAround) and getattr(hook, "is_around", True) else None
 
 
 def _traits(tool: Tool) -> Traits:

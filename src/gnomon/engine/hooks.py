@@ -5,15 +5,17 @@ An agent has one hook, or none: several are one chain by the time they come here
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import datetime
 from types import TracebackType
 from typing import cast
 
-import msgspec
+from msgspec.structs import replace
 
-from gnomon.contracts.hook import Hook, Step, SupportsAround
-from gnomon.contracts.provider import Provider
+from gnomon._begun import Begun
+from gnomon.contracts.hook import Hook
 from gnomon.engine.clock import Clock
+from gnomon.engine.definition import Around, Definition
 from gnomon.engine.interrupt import Interrupt
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
@@ -33,63 +35,69 @@ from gnomon.types.messages import ToolCall, ToolResult
 from gnomon.types.requests import Request, Response
 from gnomon.types.steps import HookEvent
 
-__all__ = ["ModelStep", "Watched", "model_event", "tool_step"]
+__all__ = ["ModelStep", "Watched", "tool_step"]
+
+_TURN_ENDS = frozenset({TurnFinished, TurnCancelled, TurnFailed})
 
 
 class Watched:
     """One runner's session and its turns, as a hook sees them begin and end."""
+
+    resumed: str | None = None
+    """The turn that another began, until the hook has seen that it goes on."""
+    _session: HookEvent | None = None
+    _turn: HookEvent | None = None
 
     def __init__(self, hook: Hook, name: str, session_id: str, clock: Clock) -> None:
         self._hook = hook
         self._name = name
         self._session_id = session_id
         self._clock = clock
-        self._session: HookEvent | None = None
-        self._turn: HookEvent | None = None
+        self.unseen: list[LedgerEntry] = []
+        """What was written, until the hook has seen it."""
 
-    async def session_begins(self, open_turn_id: str | None) -> None:
-        """A runner has the session; a turn that another began goes on with it."""
+    async def see(self) -> None:
+        """The runner has the session; turns began in it, go on or ended."""
+        unseen, self.unseen = self.unseen, []
+        hook, now = self._hook, self._clock.now()
         if self._session is None:
             self._session = HookEvent(
-                kind="session", name=self._name, session_id=self._session_id, started_at=self._clock.now()
+                kind="session", name=self._name, session_id=self._session_id, started_at=now
             )
-            await self._hook.before(self._session)
-        if open_turn_id is not None and self._turn is None:
-            await self._turn_begins(open_turn_id, attempt=2)
-
-    async def see(self, written: Sequence[LedgerEntry]) -> None:
-        """What was just written: turns that began, and turns that ended."""
-        for entry in written:
+            await hook.before(self._session)
+        if self.resumed is not None:
+            self._turn, self.resumed = self._a_turn(self.resumed, now, attempt=2), None
+            await hook.before(self._turn)
+        for entry in unseen:
             kind = entry.__class__
             if kind is TurnStarted:
-                await self._turn_begins(cast(TurnStarted, entry).turn_id)
-            elif kind is TurnFinished or kind is TurnCancelled:
-                await self._turn_ends(None)
-            elif kind is TurnFailed:
-                await self._turn_ends(cast(TurnFailed, entry).error)
+                self._turn = self._a_turn(cast(TurnStarted, entry).turn_id, now)
+                await hook.before(self._turn)
+            elif self._turn is not None and kind in _TURN_ENDS:
+                turn, self._turn = self._turn, None
+                await hook.after(replace(turn, ended_at=now, error=getattr(entry, "error", None)))
 
-    async def session_ends(self) -> None:
-        """The runner lets go of it, and of a turn that is still open."""
-        await self._turn_ends(None)
+    async def end(self) -> None:
+        """The runner lets go of the session, and of a turn that is still open."""
+        if self.unseen:
+            await self.see()  # what was written while somebody left
+        now = self._clock.now()
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            await self._hook.after(replace(turn, ended_at=now))
         session, self._session = self._session, None
         if session is not None:
-            await self._hook.after(_ended(session, self._clock))
+            await self._hook.after(replace(session, ended_at=now))
 
-    async def _turn_begins(self, turn_id: str, attempt: int = 1) -> None:
-        self._turn = HookEvent(
+    def _a_turn(self, turn_id: str, now: datetime, attempt: int = 1) -> HookEvent:
+        return HookEvent(
             kind="turn",
             name=self._name,
             session_id=self._session_id,
             turn_id=turn_id,
             attempt=attempt,
-            started_at=self._clock.now(),
+            started_at=now,
         )
-        await self._hook.before(self._turn)
-
-    async def _turn_ends(self, error: Error | None) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            await self._hook.after(_ended(turn, self._clock, error=error))
 
 
 class ModelStep:
@@ -99,23 +107,48 @@ class ModelStep:
     """
 
     response: Response | None = None
+    _answer: PullStream[RunEvent] | None = None
 
     def __init__(
-        self, hook: Hook, provider: Provider, event: HookEvent, clock: Clock, interrupt: Interrupt
+        self,
+        agent: Definition,
+        request: Request,
+        clock: Clock,
+        interrupt: Interrupt,
+        *,
+        session_id: str,
+        turn_id: str,
+        attempt: int = 1,
     ) -> None:
-        self._hook = hook
-        self._provider = provider
-        self._event = event
+        assert agent.hooks is not None
+        self._hook = agent.hooks
+        self._around = agent.around
+        self._provider = agent.provider
+        self._request = request
         self._clock = clock
         self._interrupt = interrupt
-        self._answer: PullStream[RunEvent] | None = None
+        self._event = HookEvent(
+            kind="model",
+            name=agent.model,
+            session_id=session_id,
+            turn_id=turn_id,
+            attempt=attempt,
+            request=request,
+            started_at=clock.now(),
+        )
 
     async def __aenter__(self) -> PullStream[RunEvent]:
+        opening = self._hook.before(self._event) if self._around is None else self._open(self._around)
         try:
-            self._answer = await self._interrupt.wait(self._opened())
+            for waits_for in opening.__await__():  # seldom: nearly always nobody has to wait
+                await self._interrupt.wait(Begun(opening, waits_for))
+                break
+            if self._around is None:
+                self._answer = cast("PullStream[RunEvent]", self._provider.stream(self._request))
         except BaseException as error:
-            await self._end(error)
+            await self.__aexit__(type(error), error, None)
             raise
+        assert self._answer is not None
         return self._answer
 
     async def __aexit__(
@@ -125,30 +158,23 @@ class ModelStep:
             if self._answer is not None:
                 await self._answer.aclose()
         finally:
-            await self._end(error)
+            told = None if error is None else _told(error)
+            event = replace(self._event, ended_at=self._clock.now(), error=told, response=self.response)
+            await self._hook.after(event)
 
-    async def _opened(self) -> PullStream[RunEvent]:
+    async def _open(self, around: Around) -> None:
         await self._hook.before(self._event)
-        around = _around(self._hook)
-        return await (self._call(self._event) if around is None else around(self._event, self._call))
+        self._answer = await around(self._event, self._call)
 
     async def _call(self, event: HookEvent) -> PullStream[RunEvent]:
         if event.request is None:
             raise HookFailed("a hook asked the model without a request")
         return cast("PullStream[RunEvent]", self._provider.stream(event.request))
 
-    async def _end(self, error: BaseException | None) -> None:
-        told = None if error is None else _told(error)
-        await self._hook.after(_ended(self._event, self._clock, error=told, response=self.response))
-
-
-def _around(hook: Hook) -> Callable[[HookEvent, Step], Awaitable[PullStream[RunEvent]]] | None:
-    """What a hook offers around a step. To ask whether it `SupportsAround` costs as much as a short turn."""
-    return cast("SupportsAround", hook).around if hasattr(hook, "around") else None
-
 
 async def tool_step(
     hook: Hook,
+    around: Around | None,
     event: HookEvent,
     run: Callable[[ToolCall], Awaitable[ToolResult | QuestionAsked]],
     clock: Clock,
@@ -158,7 +184,7 @@ async def tool_step(
     failure: BaseException | None = None
     try:
         await hook.before(event)
-        if (around := _around(hook)) is not None:
+        if around is not None:
             outcome = await _last(await around(event, _Running(run).call))
         else:
             assert event.tool_call is not None
@@ -170,7 +196,7 @@ async def tool_step(
     finally:
         result = outcome if isinstance(outcome, ToolResult) else None
         told = None if failure is None else _told(failure)
-        await hook.after(_ended(event, clock, result=result, error=told))
+        await hook.after(replace(event, ended_at=clock.now(), result=result, error=told))
 
 
 class _Running:
@@ -209,28 +235,3 @@ def _told(error: BaseException) -> Error:
         name = type(error).__name__
         return Error("cancelled", "the step was interrupted") if name == "Interrupted" else error_event(error)
     return Error("cancelled", "the step was cancelled")
-
-
-def _ended(
-    event: HookEvent,
-    clock: Clock,
-    *,
-    error: Error | None = None,
-    response: Response | None = None,
-    result: ToolResult | None = None,
-) -> HookEvent:
-    return msgspec.structs.replace(event, ended_at=clock.now(), error=error, response=response, result=result)
-
-
-def model_event(
-    name: str, request: Request, session_id: str, turn_id: str, attempt: int, clock: Clock
-) -> HookEvent:
-    return HookEvent(
-        kind="model",
-        name=name,
-        session_id=session_id,
-        turn_id=turn_id,
-        attempt=attempt,
-        request=request,
-        started_at=clock.now(),
-    )

@@ -8,22 +8,20 @@ the journal ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from types import AsyncGeneratorType, TracebackType
-from typing import Protocol, Self, cast
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing, suppress
+from types import AsyncGeneratorType
+from typing import Protocol, cast
 from weakref import ref
 
 from gnomon._begun import BrokenOff, is_meant_for_us
-from gnomon.contracts.tool import ToolContext
+from gnomon.engine.asking import Answers, Asking, Questions
 from gnomon.engine.budget import Budget
 from gnomon.engine.calls import Batch, Calls
-from gnomon.engine.clock import Clock, ageing
+from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.guards import stopped_by
-from gnomon.engine.holding import HeldAnswer
-from gnomon.engine.hooks import ModelStep, Watched, model_event
-from gnomon.engine.instructions import instructions_for, told_by
+from gnomon.engine.hooks import Watched
 from gnomon.engine.interrupt import Interrupt, Interrupted
 from gnomon.engine.journal import TRIES, Journal, crowded
 from gnomon.engine.live import Attempt, Channel
@@ -39,15 +37,14 @@ from gnomon.errors import (
     StreamCut,
     Superseded,
 )
-from gnomon.stream import PullStream
 from gnomon.types.events import (
-    AttemptDiscarded,
     Claimed,
     Done,
     Guarded,
     LedgerEntry,
     MessageCompleted,
     MessageReceived,
+    ModelStarted,
     Released,
     RunEvent,
     StreamEvent,
@@ -101,22 +98,12 @@ class Loop:
     _begun: tuple[frozenset[str], str] = frozenset(), ""
     """The calls that had begun when their runner was lost, and the message that makes them."""
     _batch: Batch = Batch((), (), "run")
-    _system: str | None = None
-    _told: str = ""
     _made_calls: Calls | None = None
     _events: ref[AsyncGeneratorType[RunEvent, None]] | None = None
     _is_unsure: bool = False
     """Whether an append was broken off, so that it may stand or not."""
-    _is_proving: bool = False
-    """Whether it is being looked at whose the session is."""
-    _response: Response | None = None
-    _step: ModelStep | None = None
-    _held: HeldAnswer | None = None
     _prelude: Prelude | None = None
     _watched: Watched | None = None
-    _resumed: str | None = None
-    """The turn that another began, until hooks have seen that it goes on."""
-    _again: str = "the runner was lost before the answer was whole"
 
     def __init__(
         self,
@@ -140,8 +127,6 @@ class Loop:
         self._clock = clock
         self._channel = channel
         self._facts: list[LedgerEntry] = list(opening)
-        self._unseen: list[LedgerEntry] = []
-        """What was written, until hooks have seen it."""
         journal.note(opening)
         self._take_over = take_over
         self._raises = turns is not None
@@ -152,6 +137,8 @@ class Loop:
         self._budget = budget or agent.budget
         self._books = agent.accounts.open(agent.model)
         self.interrupt = Interrupt()
+        self._questions = Questions(agent, journal, clock)
+        self._answers = Answers(agent, journal.session_id, clock, channel, self.interrupt, self._books)
         self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id, budget=budget)
         if agent.hooks is not None:
             self._watched = Watched(agent.hooks, agent.name, journal.session_id, clock)
@@ -215,33 +202,33 @@ class Loop:
         return events
 
     async def _run(self) -> AsyncGenerator[RunEvent, None]:
-        interrupt, channel = self.interrupt, self._channel
+        interrupt, channel, answers = self.interrupt, self._channel, self._answers
         if self._attendant is not None:
             await self._attendant.opened()  # before there is anything to let go of: it may be another's
         try:
             while True:
                 step, written = await self._commit()
-                if self._watched is not None and self._unseen:
-                    await self._see()
+                if self._watched is not None and self._watched.unseen:
+                    await self._watched.see()
                 for entry in written:
                     if not isinstance(entry, _UNSHOWN):
                         yield entry
                 if step.action == "ask":
                     # Here and not in a generator of its own: this is what a token passes through.
-                    with _Asking(self._begun_attempt(), self._broken_off) as asking:
+                    with Asking(self._begun_attempt(), self._broken_off) as asking:
                         request = asking.request = await self._next_request()
                         if self.planner.is_again:
-                            yield self._restarted()
-                        async with self._answer(request) as answer:
+                            yield answers.restarted()
+                        async with answers.of(request, self._asked()) as answer:
                             while (event := await interrupt.next(answer)) is not None:
                                 if event.__class__ is Done:
-                                    self._done(request, cast(Done, event).response)
+                                    answers.take(request, cast(Done, event).response)
                                 else:
                                     channel.put(cast(StreamEvent, event))
                                     yield event
                                 if interrupt.is_set:
                                     raise Interrupted
-                        self._heard(request, self._response)
+                        self._heard(request, answers.response)
                         channel.end()
                 elif step.action == "call":
                     async with aclosing(self._call()) as events:
@@ -267,21 +254,10 @@ class Loop:
             await self._made_calls.end()
         try:
             if self._watched is not None:
-                if self._unseen:
-                    await self._see()  # what was written while somebody left
-                await self._watched.session_ends()
+                await self._watched.end()
         finally:
             if self._attendant is not None:
                 await self._attendant.closed()
-
-    async def _see(self) -> None:
-        """Hooks get to see what was written."""
-        assert self._watched is not None
-        unseen, self._unseen = self._unseen, []
-        if self._epoch is not None:
-            await self._watched.session_begins(self._resumed)
-            self._resumed = None
-            await self._watched.see(unseen)
 
     # --- writing
 
@@ -446,7 +422,8 @@ class Loop:
         await self._journal.check_free(self._owner, take_over=self._take_over)
         self.planner.begin(fold.epoch + 1)
         self._state = fold.open_turn.copy() if fold.open_turn is not None else None
-        self._resumed = self._state.id if self._state is not None else None
+        if self._watched is not None:
+            self._watched.resumed = self._state.id if self._state is not None else None
         completed = fold.turn.completed if fold.turn is not None else None
         self.planner.is_spawning = fold.owner is not None
         self._begun = frozenset(fold.intents), completed.message_id if completed is not None else ""
@@ -466,7 +443,7 @@ class Loop:
         """What is written is known. The facts were known when they came about."""
         self._epoch = self.planner.epoch
         if self._watched is not None:
-            self._unseen += entries
+            self._watched.unseen += entries
         for entry in entries[len(self._facts) :]:
             if entry.__class__ is TurnStarted:
                 self._begin(cast(TurnStarted, entry))
@@ -508,58 +485,30 @@ class Loop:
 
     # --- asking
 
-    def _begun_attempt(self) -> Attempt:
-        state, self._is_proving = self._state, False
-        assert state is not None
-        assert state.asking is not None
-        asking = state.asking
-        return self._channel.begin(state.id, asking.message_id, asking.attempt, self._journal.fold.seq)
-
-    def _restarted(self) -> AttemptDiscarded:
-        """What a reader is told whose message starts anew."""
-        discarded = AttemptDiscarded(self._again)
-        self._again = Loop._again
-        self._channel.put(discarded)
-        return discarded
-
-    def _answer(self, request: Request) -> AbstractAsyncContextManager[PullStream[RunEvent]]:
-        """The model's answer, as the hooks leave it and the guardrails let it pass."""
-        agent, state = self._agent, self._state
-        assert state is not None
-        answer = cast("AbstractAsyncContextManager[PullStream[RunEvent]]", agent.provider.stream(request))
-        self._response = None
-        if agent.hooks is not None:
-            attempt = state.asking.attempt[1] if state.asking is not None else 1
-            event = model_event(
-                agent.model, request, self._journal.session_id, state.id, attempt, self._clock
-            )
-            answer = self._step = ModelStep(agent.hooks, agent.provider, event, self._clock, self.interrupt)
-        if agent.guards is not None and agent.guards.holds_answers:
-            output = agent.answer.mode if agent.answer is not None else None
-            answer = self._held = HeldAnswer(answer, agent.guards, output)
-        return answer
-
-    def _done(self, request: Request, response: Response) -> None:
-        self._response = response
-        if self._step is not None:
-            if response.usage.input_tokens is None or response.usage.output_tokens is None:
-                self._response = response = self._books.settled(request, response)
-            self._step.response = response
-
-    def _heard(self, request: Request, response: Response | None) -> None:
+    def _asked(self) -> ModelStarted:
         assert self._state is not None
         assert self._state.asking is not None
+        return self._state.asking
+
+    def _begun_attempt(self) -> Attempt:
+        asking, self._questions.is_proving = self._asked(), False
+        return self._channel.begin(asking.turn_id, asking.message_id, asking.attempt, self._journal.fold.seq)
+
+    async def _next_request(self) -> Request:
+        assert self._state is not None
+        extra = self._calls.extra_tools if self._journal.fold.cut else ()
+        questions, turn_id = self._questions, self._state.id
+        request = questions.known(turn_id, extra) or await self.interrupt.wait(questions.ask(turn_id, extra))
+        if self.interrupt.is_set:
+            raise Interrupted
+        return request
+
+    def _heard(self, request: Request, response: Response | None) -> None:
+        asking = self._asked()
         if response is None:
             raise StreamCut("the answer ended before it was complete")
-        self._know_guarded()
-        self._know(completed(self._state.asking, request, response, self._books, self._clock))
-
-    def _know_guarded(self) -> None:
-        """What guardrails had against the answer, if anything."""
-        held, self._held = self._held, None
-        asking = self._state.asking if self._state is not None else None
-        if held is not None and asking is not None:
-            self._know(*held.guarded(asking.turn_id, asking.message_id))
+        self._know(*self._answers.guarded(asking))
+        self._know(completed(asking, request, response, self._books, self._clock))
 
     def _broken_off(self, error: BaseException, request: Request | None, attempt: Attempt) -> bool:
         """The turn keeps what was said, or fails; gives whether the error ends here."""
@@ -571,14 +520,15 @@ class Loop:
         if isinstance(error, Interrupted | GeneratorExit | asyncio.CancelledError):
             self._keep_partial(request, attempt)
             return isinstance(error, Interrupted)
-        if self._is_proving or not isinstance(error, Exception):
+        if self._questions.is_proving or not isinstance(error, Exception):
             return False  # of the session's own store; others may use stores too
         if self._prelude is not None and self._prelude.take_in(error, attempt.message_id):
-            self._again = "the conversation was too long for the model"
+            self._answers.again = "the conversation was too long for the model"
             self._count_spent(error)
             return True
-        if isinstance(error, GuardrailTripped) and self._held is not None and request is not None:
-            self._heard(request, stopped(attempt.events, self._held.said, request, self._books))
+        said = self._answers.said
+        if isinstance(error, GuardrailTripped) and said is not None and request is not None:
+            self._heard(request, stopped(attempt.events, said, request, self._books))
         self._fail(error)  # and it is raised from there, where there is somebody to raise it to
         return True
 
@@ -586,8 +536,7 @@ class Loop:
         """A turn that is cut short keeps what was said and paid for."""
         if request is None or (self.planner.is_leaving and not self.planner.is_cancelled):
             return  # it will be asked again
-        said = self._held.said if self._held is not None else None
-        response = partial(attempt.events, request, self._books, said)
+        response = partial(attempt.events, request, self._books, self._answers.said)
         if response is not None:
             self._heard(request, response)
 
@@ -602,51 +551,6 @@ class Loop:
         if spent:
             self._state.count(spent, self._books.cost_of(spent, self._clock.now()))
 
-    async def _next_request(self) -> Request:
-        request = self._known_request() or await self.interrupt.wait(self._request())
-        if self.interrupt.is_set:
-            raise Interrupted
-        return request
-
-    def _known_request(self) -> Request | None:
-        """The next question, where nothing has to be looked at for it."""
-        told = self._agent.instructions
-        is_new = self._agent.tells_anew
-        if is_new and (self._state is None or self._told != self._state.id):
-            return None
-        if self._is_stale():
-            return None
-        system = self._system if is_new else cast("str | None", told)
-        extra = self._calls.extra_tools if self._journal.fold.cut else ()
-        return self._agent.request(self._journal.fold.messages, system, extra)
-
-    def _is_stale(self) -> bool:
-        """Whether another may have taken the session since it was last known to be ours."""
-        journal = self._journal
-        return journal.is_shared and (journal.is_lost or ageing(self._clock) - journal.proved_at > _STALE_S)
-
-    async def _request(self) -> Request:
-        """The same. Nobody is asked by a runner that may have lost the session."""
-        state = self._state
-        assert state is not None
-        if self._journal.is_shared:
-            self._is_proving = True
-            await self._journal.prove()
-            self._is_proving = False
-        self._system, self._told = await self._instructions(state), state.id
-        extra = self._calls.extra_tools if self._journal.fold.cut else ()
-        return self._agent.request(self._journal.fold.messages, self._system, extra)
-
-    async def _instructions(self, state: TurnState) -> str | None:
-        context: ToolContext = ToolContext(
-            call_id="", session_id=self._journal.session_id, turn_id=state.id, deps=self._agent.deps
-        )
-        told = await instructions_for(self._agent.instructions, context)
-        if not self._agent.sources:
-            return told
-        parts = [told or "", *await told_by(self._agent.sources, context)]
-        return "\n\n".join(part for part in parts if part) or None
-
     # --- calling
 
     async def _call(self) -> AsyncGenerator[RunEvent, None]:
@@ -655,7 +559,7 @@ class Loop:
         try:
             if self.interrupt.is_set:
                 raise Interrupted  # it was ended while a reader had the turn
-            if self._is_stale():  # whoever has taken over since has seen to these calls
+            if self._questions.is_stale():  # whoever has taken over since has seen to these calls
                 await self.interrupt.wait(self._journal.prove())
             async with aclosing(self._calls.run(self._state, self._batch)) as events:
                 async for event in events:
@@ -709,26 +613,6 @@ def _as_raised(failure: BaseException) -> BaseException:
     """What ends a program ends it; a cancellation that nobody asked for does not end whoever waits."""
     cause = failure.__cause__ if isinstance(failure, BrokenOff) else None
     return failure if cause is None or isinstance(cause, asyncio.CancelledError) else cause
-
-
-class _Asking:
-    """While a model is asked: whatever breaks that off is handed on, with how far it came."""
-
-    request: Request | None = None
-
-    def __init__(
-        self, attempt: Attempt, broken_off: Callable[[BaseException, Request | None, Attempt], bool]
-    ) -> None:
-        self._attempt = attempt
-        self._broken_off = broken_off
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        return error is not None and self._broken_off(error, self.request, self._attempt)
 
 
 async def _patiently(task: asyncio.Task[None]) -> None:

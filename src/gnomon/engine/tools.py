@@ -236,7 +236,7 @@ class ToolRunner:
             started_at=self._clock.now(),
         )
         try:
-            outcome = await tool_step(hooks, event, run, self._clock)
+            outcome = await tool_step(hooks, self._agent.around, event, run, self._clock)
         except GnomonError as error:
             log.warning("a hook broke the call %s of %r: %s", job.call.id, job.call.name, error)
             return ToolResult.of(job.call, f"not done: {encodable(error.summary)}", status="error")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from types import CoroutineType
-from typing import Literal, cast, get_args
+from typing import Any, Protocol, TypeAlias, cast, get_args
 
 from gnomon._begun import Bounded, BrokenOff, Overdue, is_meant_for_us, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
@@ -21,6 +22,13 @@ log = logging.getLogger("gnomon.hooks")
 PATIENCE_S = 10.0
 """How long one that only looks may take. Whoever has to wait stands around the step."""
 
+
+class _Look(Protocol):
+    def __call__(self, event: HookEvent) -> CoroutineType[Any, Any, None]: ...
+
+
+# Whatever a look gives is anybody's; `Any`, since a cast is a call, and these are what a hook costs.
+_Looks: TypeAlias = tuple[tuple[Callable[[HookEvent], Any], Hook], ...]
 _EVENTS = frozenset(get_args(RunEvent))
 _ENDS: dict[str, tuple[type, ...]] = {"model": (Done,), "tool": (ToolFinished, QuestionAsked)}
 
@@ -43,56 +51,62 @@ class Chain:
             if isinstance(hook, type) or not isinstance(hook, Hook):
                 raise TypeError(f"a hook has the methods before and after; {hook!r} does not")
         self._hooks = tuple(hooks)
+        self._befores: _Looks = tuple((hook.before, hook) for hook in hooks)
+        self._afters: _Looks = tuple((hook.after, hook) for hook in reversed(hooks))
         self._arounds = tuple(hook for hook in hooks if isinstance(hook, SupportsAround))
         self._patience_s = patience_s
         self._reached = f"chain.{id(self)}"
+        # Not methods that call another: what they cost is asked for six times a turn.
+        self.before: _Look = partial(self._look, self._befores)
+        self.after: _Look = partial(self._look, self._afters)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         return self._hooks
 
-    async def before(self, event: HookEvent) -> None:
-        reached, broken = await self._look(self._hooks, "before", event)
-        if broken is not None:
-            event.notes[self._reached] = reached  # only who had its `before` gets its `after`
-            raise broken
-
-    async def after(self, event: HookEvent) -> None:
-        hooks = self._hooks
-        if self._reached in event.notes:
-            hooks = hooks[: cast(int, event.notes.pop(self._reached))]
-        _, broken = await self._look(hooks[::-1], "after", event)
-        if broken is not None:
-            raise broken
-
-    async def _look(
-        self, hooks: Sequence[Hook], when: Literal["before", "after"], event: HookEvent
-    ) -> tuple[int, BaseException | None]:
-        """How many have looked, and what ends whoever waits: of an end all others are told all the same."""
+    async def _look(self, looks: _Looks, event: HookEvent) -> None:
+        """Let each look. Who is ended by one tells all others of an end, and no others of a beginning."""
+        if looks is self._afters and self._reached in event.notes:
+            looks = looks[len(looks) - cast(int, event.notes.pop(self._reached)) :]
         broken: BaseException | None = None
-        for at, hook in enumerate(hooks, 1):
+        left = iter(looks)
+        for look, hook in left:
             try:
-                work: object = hook.before(event) if when == "before" else hook.after(event)
+                work = look(event)
                 if work.__class__ is CoroutineType:
-                    # Nearly all are done at once, and then need no timer. This is what a hook costs.
-                    try:
-                        waits_for = cast("Coroutine[object, None, None]", work).send(None)
-                    except StopIteration:
+                    # Nearly all are done at once, and then need no timer. This is what a hook costs, so it
+                    # is begun by the one way that raises nothing at its end.
+                    for waits_for in work.__await__():
+                        work = Bounded(work, waits_for)
+                        break
+                    else:
                         continue
-                    work = Bounded(work, waits_for)
-                await within(cast("Awaitable[object]", work), self._patience_s)
-            except Overdue:
-                log.warning(
-                    "hook %r was given up: %s took over %gs", *_place(hook, when, event), self._patience_s
-                )
-            except BaseException as error:
-                if not isinstance(error, Exception) and is_meant_for_us(error):
-                    broken = error
-                    if when == "before":
-                        return at, broken
-                else:
-                    log.exception("hook %r failed in %s", *_place(hook, when, event))
-        return len(hooks), broken
+                await within(work, self._patience_s)
+            except BaseException as error:  # noqa: BLE001 - a hook is anybody's code
+                broken = self._ends_us(error, hook, event, is_before=looks is self._befores) or broken
+                if broken is not None and looks is self._befores:
+                    event.notes[self._reached] = len(looks) - len(tuple(left))  # these get their `after`
+                    break
+        if broken is not None:
+            raise broken
+
+    def _ends_us(
+        self, error: BaseException, hook: Hook, event: HookEvent, *, is_before: bool
+    ) -> BaseException | None:
+        """The error, when it is to end whoever waits; any other is only told of."""
+        place = hook_name(hook), f"{'before' if is_before else 'after'} of {event.kind} {event.name!r}"
+        if isinstance(error, Overdue):
+            log.warning("hook %r was given up: %s took over %gs", *place, self._patience_s)
+        elif isinstance(error, Exception) or not is_meant_for_us(error):
+            log.error("hook %r failed in %s", *place, exc_info=error)
+        else:
+            return error
+        return None
+
+    @property
+    def is_around(self) -> bool:
+        """Whether any of them stands around a step."""
+        return bool(self._arounds)
 
     async def around(self, event: HookEvent, call: Step) -> PullStream[RunEvent]:
         step = call
@@ -195,7 +209,3 @@ def _ended(error: BaseException, name: str, event: HookEvent) -> HookFailed:
 
 def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _place(hook: Hook, when: str, event: HookEvent) -> tuple[str, str]:
-    return hook_name(hook), f"{when} of {event.kind} {event.name!r}"
