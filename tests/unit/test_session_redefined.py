@@ -9,7 +9,7 @@ import pytest
 from gnomon import Agent
 from gnomon._payload import unpacked
 from gnomon.engine.ids import idempotency_key
-from gnomon.errors import DefinitionChanged, TurnUnfinished
+from gnomon.errors import Conflict, DefinitionChanged, TurnUnfinished
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing._session_audit import unsound
@@ -222,3 +222,35 @@ async def test_the_old_definition_goes_on_with_its_turn_while_the_new_one_holds_
             assert (await within("the next", new.session("s").run("two"))).text == "Done."
     assert paid.runs == 1
     assert not of_kind(await ledger_of(store), TurnPaused)
+
+
+async def test_a_runner_of_whose_death_the_store_has_not_heard_yet_is_waited_for_by_who_resumes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, paid, asked = await left_open(begun=False), StageTool("pay"), 0
+
+    async def is_held(owner: str) -> bool:
+        nonlocal asked
+        asked += owner == "gone"
+        return asked <= 5
+
+    monkeypatch.setattr(store, "is_held", is_held)
+    async with defined(store, "continue", paid) as agent:
+        session = agent.session("s")
+        await within("being free", session.resume())
+        assert asked > 5
+        assert (await within("the turn", session.turn_result())).text == "Done."
+
+
+async def test_a_session_that_another_runs_is_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await left_open(begun=False)
+
+    async def is_held(_: str) -> bool:
+        return True
+
+    monkeypatch.setattr(store, "is_held", is_held)
+    monkeypatch.setattr("gnomon.session.local._NOTICED_S", 0.1)
+    async with defined(store, "continue") as agent:
+        with pytest.raises(Conflict, match="held by 'gone'"):
+            await agent.session("s").resume()
+    assert not of_kind(await ledger_of(store), TurnResumed)

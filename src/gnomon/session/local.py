@@ -38,6 +38,8 @@ from gnomon.types.steps import CancelMode, Out, SessionStatus, Turn
 
 __all__ = ["LocalSession"]
 
+_NOTICED_S = 2.0
+"""By then a store has heard that a runner was killed."""
 _LOOK_S, _HERE_S = 0.1, 2.0
 """How often whoever waits for a session looks at it: one that is run elsewhere, and one that is run here."""
 
@@ -430,10 +432,28 @@ class LocalSession(Generic[Out]):
             raise crowded(self._id)
         if take_over:
             await self._runtime.run_segment(TENANT, self._id, take_over=True)
-        elif self._goes_on(ledger.fold):
-            await ledger.check_free(self._runtime.owner)
+        elif await self._is_free_to_go_on(ledger):
             self._sending.want_next(ledger.fold)
             await self._runtime.nudge(self._id)
+
+    async def _is_free_to_go_on(self, ledger: Ledger) -> bool:
+        """Whether there is something to do; `Conflict` while another does it.
+
+        Of a runner that was killed a moment ago a store may not have heard yet.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _NOTICED_S
+        while self._goes_on(ledger.fold):
+            try:
+                await ledger.check_free(self._runtime.owner)
+            except Conflict:
+                if loop.time() >= deadline:
+                    raise
+            else:
+                return True
+            await asyncio.sleep(_NOTICED_S / 20)
+            await ledger.refresh()
+        return False
 
     async def fork(self, at: int | None = None, *, session_id: str | None = None) -> LocalSession[Out]:
         """A new session with the same events up to that place; what is open there ends in the new one.
