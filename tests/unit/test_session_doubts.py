@@ -207,7 +207,7 @@ async def test_calls_of_a_turn_that_was_cancelled_do_not_go_on_into_the_next() -
 
     tools = [
         StageTool("short", short, read_only=True),
-        StageTool("long", long, read_only=True),
+        StageTool("long", long, read_only=True, timeout_s=2),
         held_tool("hold", next_gate),
     ]
     script = ScriptedProvider([calls("short").calling("long"), calls("hold"), says("Next.")])
