@@ -7,11 +7,28 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast, overload
 
 import msgspec
 
-from gnomon import registry
+from gnomon._parts import (
+    OutputMode,
+    answer_of,
+    chain_of,
+    compactor_from,
+    context_of,
+    counter_of,
+    from_spec,
+    guards_of,
+    listed,
+    provider_of,
+    rules_of,
+    skills_of,
+    spawning,
+    store_of,
+    toolbox_of,
+    tracing_of,
+)
 from gnomon.contracts.compactor import Compactor
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.guardrail import Guardrail
@@ -21,20 +38,17 @@ from gnomon.contracts.session import OnLeave
 from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
 from gnomon.engine.accounts import Accounts
-from gnomon.engine.answer import Answer
 from gnomon.engine.budget import Budget
 from gnomon.engine.clock import Clock, SystemClock
-from gnomon.engine.context import Context
-from gnomon.engine.definition import Definition, OnChange, Permissions, Toolbox
+from gnomon.engine.definition import Definition, OnChange, Permissions
 from gnomon.engine.given import check_number, checked_messages, checked_name, of_kind, one_of
-from gnomon.engine.guards import Guards
 from gnomon.engine.history import settled
 from gnomon.engine.ids import new_id
 from gnomon.engine.instructions import Instructions, Source, check_instructions
 from gnomon.engine.journal import Scratch
 from gnomon.engine.live import Channel
 from gnomon.engine.loop import Loop
-from gnomon.engine.permissions import Rule, check_rules
+from gnomon.engine.permissions import Rule
 from gnomon.engine.run import Run
 from gnomon.engine.subagents import Subagents, check_names, members
 from gnomon.engine.turn import TurnState
@@ -45,22 +59,16 @@ from gnomon.session._input import as_message, checked_metadata
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
-from gnomon.tools.function import as_tool
 from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
 from gnomon.types.steps import Out, Turn
 
 if TYPE_CHECKING:
-    from gnomon.agent_files import Made
-    from gnomon.hooks.chain import Chain
     from gnomon.memory import Memory
     from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
-
-OutputMode: TypeAlias = Literal["auto", "native", "tool"]
-"""How an output is asked for: as a schema that the vendor holds the model to, or as a tool's arguments."""
 
 Prompt: TypeAlias = str | Part | Message | Sequence[Content]
 """What an agent is asked: text, an image, a whole message, or several of them in one list."""
@@ -212,18 +220,18 @@ class Agent(Generic[Out]):
         check_number("temperature", temperature, may_be_zero=True)
         check_number("max_tokens", max_tokens, is_whole=True)
         check_number("approval_timeout_s", approval_timeout_s)
-        provider, catalogue = _provider(model, settings), Catalogue(models)
-        answer = _answer(output, output_mode, provider, catalogue)
-        accounts = Accounts(_counter(counter), catalogue)
-        sources = (*self._memory(memory, name), *_skills(skills))
+        provider, catalogue = provider_of(model, settings), Catalogue(models)
+        answer = answer_of(output, output_mode, provider, catalogue)
+        accounts = Accounts(counter_of(counter), catalogue)
+        sources = (*self._memory(memory, name), *skills_of(skills))
         known = [tool for source in sources for tool in source.tools()]
-        toolbox = _toolbox((*_listed(tools, "tools"), *_spawn(subagents), *known), answer)
-        self._observing = Observing(audit, _tracing(traces))
+        toolbox = toolbox_of((*listed(tools, "tools"), *spawning(_definitions(subagents)), *known), answer)
+        self._observing = Observing(audit, tracing_of(traces))
         self._clock = clock or SystemClock()
-        self._store = _store(storage)
+        self._store = store_of(storage)
         self._owns_store = isinstance(storage, str)
         self._adopts = adopt
-        self._chain = _hook(hooks)
+        self._chain = chain_of(hooks)
         self._runtime: Runtime | None = None
         self._definition = Definition(
             name=checked_name(name),
@@ -234,7 +242,7 @@ class Agent(Generic[Out]):
             instructions=instructions,
             answer=answer,
             permissions=one_of("permissions", permissions, Permissions),
-            rules=_rules(rules, toolbox),
+            rules=rules_of(rules, toolbox),
             approval_timeout_s=approval_timeout_s,
             on_change=one_of("on_change", on_change, OnChange),
             temperature=temperature,
@@ -242,8 +250,8 @@ class Agent(Generic[Out]):
             thinking=of_kind("thinking", thinking, Reasoning, "Reasoning(effort='low')"),
             deps=deps,
             hooks=self._chain,
-            guards=_guards(guardrails),
-            context=_context(compactor, context_tokens, accounts, catalogue, provider),
+            guards=guards_of(guardrails),
+            context=context_of(compactor, context_tokens, accounts, catalogue, provider),
             sources=sources,
         )
         check_names(self._definition)
@@ -478,9 +486,9 @@ def _from_file(
             deps=deps,
             clock=clock,
             subagents=[_from_file(path, each, line, deps=deps, clock=clock) for each in spec.subagents],
-            hooks=[cast(Hook, _from_spec("hooks", each)) for each in spec.hooks],
-            guardrails=[cast(Guardrail, _from_spec("guardrails", each)) for each in spec.guardrails],
-            compactor=_compactor_from(spec.compactor),
+            hooks=[cast(Hook, from_spec("hooks", each)) for each in spec.hooks],
+            guardrails=[cast(Guardrail, from_spec("guardrails", each)) for each in spec.guardrails],
+            compactor=compactor_from(spec.compactor),
             context_tokens=spec.context_tokens,
             memory=spec.memory,
             skills=spec.skills,
@@ -491,212 +499,10 @@ def _from_file(
         raise
 
 
-def _from_spec(kind: str, made: Made) -> object:
-    """What the registry makes of a name and settings."""
-    if not made.settings:
-        return _made(kind, made.name)
-    try:
-        return cast("Callable[..., object]", registry.load(kind, made.name))(**made.settings)
-    except (TypeError, ValueError) as error:
-        what = registry.KINDS[kind]
-        raise ConfigError(f"{what} {made.name!r} cannot be made with these settings: {error}") from None
-
-
-def _compactor_from(made: Made | None) -> Compactor | str | None:
-    if made is None or not made.settings:
-        return made.name if made is not None else None
-    return cast(Compactor, _from_spec("compactors", made))
-
-
-def _store(given: object) -> Callable[[], Storage]:
-    """What gives the store when it is needed. One that is in memory is the agent's own."""
-    if isinstance(given, Storage) and not isinstance(given, type):
-        return lambda: given
-    if given is None:
-        made: list[Storage] = []
-
-        def in_memory() -> Storage:
-            if not made:
-                made.append(registry.storage("memory://"))
-            return made[0]
-
-        return in_memory
-    if not isinstance(given, str):
-        raise TypeError(
-            f"storage is a URL such as 'sqlite:///gnomon.db' or a Storage, not {type(given).__name__}"
-        )
-    registry.check_storage(given)
-    return lambda: registry.storage(given)
-
-
-def _answer(output: object, mode: OutputMode, provider: Provider, catalogue: Catalogue) -> Answer | None:
-    """How the output is asked for: as the vendor can, as far as that is known."""
-    one_of("output_mode", mode, OutputMode)
-    if output is None or output is str:
-        return None
-    from gnomon.engine.answer import Answer
-    from gnomon.engine.output import OutputType
-
-    if mode == "auto":
-        known = catalogue.facts(f"{provider.name}:{provider.model}").structured_output
-        mode = "tool" if known is False else "native"
-    return Answer(OutputType(output), mode)
-
-
-def _counter(given: object) -> Callable[[], TokenCounter]:
-    """What gives the counter when there is something to count: a name that is wrong is said at once."""
-    if given is None:
-        return lambda: _made_counter("calibrated")
-    if isinstance(given, str):
-        registry.load("counters", given)
-        return lambda: _made_counter(given)
-    if isinstance(given, TokenCounter) and not isinstance(given, type):
-        return lambda: given
-    raise TypeError(f"a counter is a name such as 'calibrated' or a TokenCounter, not {type(given).__name__}")
-
-
-def _made_counter(name: str) -> TokenCounter:
-    made = cast("Callable[[], object]", registry.load("counters", name))()
-    if not isinstance(made, TokenCounter):
-        raise ConfigError(f"token counter {name!r} gave {type(made).__name__}, not a TokenCounter")
-    return made
-
-
-def _hook(given: object) -> Chain | None:
-    """The hooks as one, which the engine has around each step."""
-    hooks = [_made("hooks", each) for each in _listed(given, "hooks")]
-    if not hooks:
-        return None
-    from gnomon.hooks.chain import Chain
-
-    return Chain(cast("Sequence[Hook]", hooks))
-
-
-def _guards(given: object) -> Guards | None:
-    guardrails = [_made("guardrails", each) for each in _listed(given, "guardrails")]
-    for each in guardrails:
-        if isinstance(each, type) or not isinstance(each, Guardrail):
-            raise TypeError(f"a guardrail has a name, positions and a check; {each!r} has not")
-    return Guards(cast("Sequence[Guardrail]", guardrails)) if guardrails else None
-
-
-def _context(
-    compactor: object, tokens: int | None, accounts: Accounts, catalogue: Catalogue, provider: Provider
-) -> Context | None:
-    check_number("context_tokens", tokens, is_whole=True)
-    if compactor is None:
-        if tokens is not None:
-            raise ConfigError("context_tokens need a compactor", hint='such as compactor="truncate"')
-        return None
-    made = compactor
-    if isinstance(compactor, str):
-        made = cast("Callable[..., object]", registry.load("compactors", compactor))(counter=accounts.counter)
-    if isinstance(made, type) or not isinstance(made, Compactor):
-        raise TypeError(f"a compactor is a name such as 'truncate' or a Compactor, not {made!r}")
-    window = catalogue.facts(f"{provider.name}:{provider.model}").context_window
-    return Context(made, lambda: accounts.counter, limit=tokens, window=window)
-
-
-def _made(kind: str, given: object) -> object:
-    """An object, or what the registry makes of its name."""
-    if not isinstance(given, str):
-        return given
-    make = cast("Callable[[], object]", registry.load(kind, given))
-    try:
-        return make()
-    except TypeError as error:
-        what = registry.KINDS[kind]
-        raise ConfigError(
-            f"{what} {given!r} cannot be made without settings: {error}",
-            hint=f"give it as an object: {getattr(make, '__name__', given)}(…)",
-        ) from None
-
-
-def _provider(model: object, settings: object) -> Provider:
-    if settings is not None and not isinstance(settings, Mapping):
-        raise TypeError(f"settings are a mapping by name, not {type(settings).__name__}")
-    if isinstance(model, str):
-        return registry.provider(model, cast("Mapping[str, object] | None", settings))
-    if isinstance(model, Provider):
-        if settings:
-            raise ConfigError("settings are for a model given by name; this provider is made already")
-        return model
-    raise TypeError(f"a model is a string such as 'demo' or a Provider, not {type(model).__name__}")
-
-
-def _toolbox(tools: object, answer: Answer | None) -> Toolbox:
-    made = Toolbox(_tool(item) for item in _listed(tools, "tools"))
-    for offered in answer.tools if answer is not None else ():
-        if made.get(offered.name) is not None:
-            raise ConfigError(
-                f"a tool is called {offered.name!r}, which is the name of the tool that takes the output",
-                hint="give it another name",
-            )
-    return made
-
-
-def _skills(given: object) -> tuple[Source, ...]:
-    """Folders with skills, and other things that an agent knows of."""
-    made: list[Source] = []
-    for each in _listed(given, "skills"):
-        if isinstance(each, str):
-            from gnomon.skills import Skills
-
-            each = Skills([each])
-        if not callable(getattr(each, "tools", None)) or not callable(getattr(each, "instructions", None)):
-            raise TypeError(f"skills are folders, Skills or ProjectInstructions, not {type(each).__name__}")
-        made.append(cast(Source, each))
-    return tuple(made)
-
-
-def _tracing(given: object) -> Tracing | None:
-    if given is None or given is False:
-        return None
-    from gnomon.tracing.exporter import Tracing
-
-    if given is True:
-        return Tracing()
-    if not isinstance(given, Tracing):
-        raise TypeError(f"traces are True or a Tracing, not {type(given).__name__}")
-    return given
-
-
-def _spawn(given: object) -> tuple[Tool, ...]:
-    """The tool with which a model hands out work, where there is somebody to do it."""
-    agents = _listed(given, "subagents")
+def _definitions(given: object) -> list[Definition]:
+    """What the engine knows of those that work for an agent."""
+    agents = listed(given, "subagents")
     for each in agents:
         if not isinstance(each, Agent):
             raise TypeError(f"a sub-agent is an Agent, not {type(each).__name__}")
-    if not agents:
-        return ()
-    definitions = [cast("Agent[object]", each).definition for each in agents]
-    told = "Hands a task to another agent, and gives its answer. Several calls at once work side by side."
-    return (Subagents(definitions, "spawn", told),)
-
-
-def _rules(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:
-    rules = tuple(Rule.parse(each) if isinstance(each, str) else each for each in _listed(given, "rules"))
-    for rule in cast("tuple[object, ...]", rules):
-        if not isinstance(rule, Rule):
-            raise TypeError(
-                f"a rule is a text such as 'deny delete_file' or a Rule, not {type(rule).__name__}"
-            )
-    made = cast("tuple[Rule, ...]", rules)
-    check_rules(made, toolbox.definitions)
-    return made
-
-
-def _listed(given: object, what: str) -> Sequence[object]:
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return cast("Sequence[object]", given)
-    raise TypeError(f"{what} are given as a list, not as {type(cast(object, given)).__name__}")
-
-
-def _tool(item: object) -> Tool:
-    if isinstance(item, str):
-        item = registry.load("tools", item)
-    if isinstance(item, Tool) and not isinstance(item, type):
-        return item
-    if callable(item):
-        return as_tool(item)
-    raise TypeError(f"a tool is a function, a Tool or a name, not {type(item).__name__}")
+    return [cast("Agent[object]", each).definition for each in agents]
