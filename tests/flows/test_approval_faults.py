@@ -26,9 +26,14 @@ PLACES = ("own", "below")
 
 
 class Stage:
-    """An agent whose call `send` needs leave, or whose sub-agent's does; in session "s"."""
+    """An agent whose call `send` needs leave, or whose sub-agent's does; in session "s".
 
-    def __init__(self, storage: Storage, place: str, clock: FakeClock, **options: Any) -> None:
+    The models of one that `comes_later` are asked for the first time when that call has been decided.
+    """
+
+    def __init__(
+        self, storage: Storage, place: str, clock: FakeClock, *, comes_later: bool = False, **options: Any
+    ) -> None:
         self.storage = storage
         self.sent: list[str] = []
         self.gate = asyncio.Event()
@@ -40,12 +45,14 @@ class Stage:
             return f"sent to {to}"
 
         asking: dict[str, Any] = {"tools": [send], "permissions": "ask", **options}
-        script = [calls("send", to="ann"), says("Did it.")]
+        script, handing = [calls("send", to="ann"), says("Did it.")], [calls("spawn", task="send it")]
+        if comes_later:
+            script, handing = script[1:], []
         if place == "own":
             self.agent = Agent(ScriptedProvider(script), storage=storage, clock=clock, **asking)
         else:
             helper = Agent(ScriptedProvider(script), name="helper", **asking)
-            root = ScriptedProvider([calls("spawn", task="send it"), says("Did it.")])
+            root = ScriptedProvider([*handing, says("Did it.")])
             self.agent = Agent(root, storage=storage, subagents=[helper], clock=clock)
         self.session = self.agent.session("s")
 
@@ -173,7 +180,7 @@ async def test_an_answer_of_another_tenant_does_not_count(tmp_path: Path) -> Non
 async def test_of_two_who_decide_at_once_one_wins(tmp_path: Path, place: str) -> None:
     async with staged(tmp_path, place) as stage:
         request = await stage.asked()
-        other = Stage(stage.storage, place, stage.agent._clock)  # type: ignore[arg-type]
+        other = Stage(stage.storage, place, stage.agent._clock, comes_later=True)  # type: ignore[arg-type]
         other.gate.set()
         outcomes = await asyncio.gather(
             stage.session.approve(request.approval_id, by="ann"),

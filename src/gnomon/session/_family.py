@@ -95,7 +95,7 @@ class Household:
             path=(*(above.path if above is not None else ()), started.session_id),
             budget=budget,
         )
-        member = await self._runtime.member(task.agent)
+        member = await self._runtime.family.member(task.agent)
         ledger = await member.ledger(started.session_id)
         sending = Sending(member, started.session_id, {_KEY: msgspec.to_builtins(kin)}, is_new=False)
         received = MessageReceived(f"task_{started.session_id}", Message.user(task.text))
@@ -108,7 +108,7 @@ class Household:
         above = self._kin.budget if self._kin is not None else None
         for started in running:
             ledger = await runtime.ledger(started.session_id)
-            runner = await runtime.runner_of(ledger) if ledger.fold.seq else None
+            runner = await runtime.family.runner_of(ledger) if ledger.fold.seq else None
             task = task_of(turn, runtime.agent, started.call_id)
             if runner is not None:
                 runner.look_at(started.session_id)
@@ -127,7 +127,7 @@ class Household:
             is_open = ledger.fold.open_turn is not None or ledger.fold.waiting
             if is_open and ledger.fold.cancel is None:
                 await ledger.receive(CancelRequested("now", reason))
-            await self._runtime.wake_any(ledger)  # also where it has ended, and that was told to nobody
+            await self._runtime.family.wake(ledger)  # also where it has ended, and that was told to nobody
 
 
 async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
@@ -183,10 +183,10 @@ async def _deliver(
         is_left = finished.subagent_id in above.fold.left
         if not is_left and (kin is None or not is_wanted(above.fold, kin)):
             if kin is not None and is_told(above.fold, kin):  # by one that may have been lost since
-                await runtime.wake_any(above)
+                await runtime.family.wake(above)
             return
         if await above.try_receive((finished,), above.fold.seq):
-            await runtime.wake_any(above)
+            await runtime.family.wake(above)
             return
         await above.refresh()
 

@@ -353,7 +353,7 @@ class LocalSession(Generic[Out]):
             answer.approval_id = decided.approval_id
         finally:
             if kin is not None:
-                await runtime.wake_any(target)
+                await runtime.family.wake(target)
             elif not await self._is_ours(ledger):
                 with suppress(NotFound):  # whoever runs that agent finds it
                     await ledger.announce(runtime.clock.now())
@@ -376,7 +376,7 @@ class LocalSession(Generic[Out]):
             after = turn.seq - 1 if turn is not None else ledger.fold.seq
         found: list[LocalSubagent] = []
         for started in await started_after(await runtime.storage(), self._id, after):
-            runner = await runtime.runner_named(started.name)
+            runner = await runtime.family.runner_named(started.name)
             if runner is not None:
                 session = LocalSession[object](runner, started.session_id)
                 found.append(LocalSubagent(runtime, self._id, runner, session, started))

@@ -103,7 +103,7 @@ class Detached:
         ledger = await runtime.ledger(self._session_id)
         if ledger.fold.turn_id == turn_id:
             await ledger.receive(CancelRequested("now", "the reader left"))
-            await runtime.wake_any(ledger)
+            await runtime.family.wake(ledger)
 
     async def _begin(self, ledger: Ledger) -> Answered:
         runtime, session_id = self._runtime(), self._session_id

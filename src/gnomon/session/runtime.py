@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from gnomon.contracts.driver import Idle, Outcome, Suspended
@@ -18,14 +18,16 @@ from gnomon.engine.ledger import Ledger, Read
 from gnomon.engine.live import Bus, Channel
 from gnomon.engine.loop import Loop
 from gnomon.engine.plan import has_work, wakes_at
-from gnomon.engine.subagents import CHILD, ENDED, family, members
-from gnomon.errors import Conflict, NotFound, StorageError, Superseded
+from gnomon.engine.subagents import ENDED, members
+from gnomon.errors import Conflict, StorageError, Superseded
 from gnomon.session._asked import Asked
 from gnomon.session._attending import Attending
 from gnomon.session._brought import Brought, telling
 from gnomon.session._chores import Chores, Observing
 from gnomon.session._family import Household, Kin, is_wanted, kin_of, report
+from gnomon.session._footing import Footing
 from gnomon.session._lookout import Lookout
+from gnomon.session._members import Members
 from gnomon.session._rows import Rows
 from gnomon.session._sockets import LiveServer
 from gnomon.session._times import LOST_WAKE
@@ -68,9 +70,6 @@ class Runtime:
         observing: Observing | None = None,
     ) -> None:
         self.agent = agent
-        self._above = above
-        """Whose sub-agents are run here."""
-        self._members: dict[str, Runtime] = {}
         self.adopts = adopts
         self.asked = Asked()
         self.clock = clock
@@ -78,92 +77,39 @@ class Runtime:
         self.bus = Bus()
         self.loops: dict[str, tuple[Loop, Ledger]] = {}
         """The sessions that are run here."""
-        self._make_store = store
-        self._owns_store = owns_store
-        self._left = left
+        self._footing = Footing(
+            agent.name, store, self.owner, LiveServer(self.bus, self.owner), owns_store=owns_store, left=left
+        )
         self._closing: asyncio.Future[None] | None = None
-        self._storage: asyncio.Future[Storage] | None = None
-        self._held: asyncio.Future[None] | None = None
-        self._standing: asyncio.Task[None] | None = None
-        self._leaving = asyncio.Event()
         self._ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
         self._opening: dict[str, asyncio.Future[Ledger]] = {}
         self._brought: dict[str, list[Brought]] = {}
         self._driver = EmbeddedDriver(self._unattended)
         self._serving: asyncio.Task[None] | None = None
-        self._sockets = LiveServer(self.bus, self.owner)
         self.lookout = Lookout(self.loops)
-        self.chores = Chores(observing or Observing(), self._kept)
+        self.chores = Chores(observing or Observing(), self._footing.kept)
         self.rows = Rows(lambda fold: has_work(fold, agent, clock.now()), wakes_at)
+        self.family = Members(self, above)
         self.event_loop = asyncio.get_running_loop()
         self.is_closing = False
-        self._is_closed = False
 
     # --- what must be there first
 
     async def storage(self) -> Storage:
         """The store, with its tables."""
-        self.check_open()
-        if self._storage is None or (self._storage.done() and self._storage.exception() is not None):
-            self._storage = asyncio.ensure_future(self._migrated())
-        return await asyncio.shield(self._storage)
-
-    async def _kept(self) -> Storage:
-        """The same, also while all is being let go of: what is to be kept is kept."""
-        return await (self.storage() if self._storage is None else asyncio.shield(self._storage))
+        return await self._footing.storage()
 
     def check_open(self) -> None:
-        if self._is_closed:
-            raise RuntimeError(f"the agent {self.agent.name!r} is closed")
-
-    async def _migrated(self) -> Storage:
-        await self._close_left()
-        storage = self._make_store()
-        try:
-            await storage.migrate()
-        except BaseException:
-            if self._owns_store:  # the next try makes another
-                with suppress(StorageError):
-                    await storage.close()
-            raise
-        return storage
+        self._footing.check_open()
 
     @property
     def left_open(self) -> Storage | None:
         """A store of its own that nobody has closed."""
-        made = self._storage
-        if not self._owns_store or made is None or self._is_closed or not made.done() or made.cancelled():
-            return self._left
-        return made.result() if made.exception() is None else None
-
-    async def _close_left(self) -> None:
-        left, self._left = self._left, None
-        if left is not None:
-            with suppress(StorageError):  # some can be closed in their own loop alone, and it is over
-                await left.close()
+        return self._footing.left_open
 
     async def hold(self) -> None:
         """Be known as alive, before the first session is claimed."""
-        if self._held is None or (self._held.done() and self._held.exception() is not None):
-            self._held = self.event_loop.create_future()
-            # In a task, which a loop that ends ends in order, also when nobody closes the agent.
-            self._standing = asyncio.ensure_future(self._stand(self._held))
-        await asyncio.shield(self._held)
-
-    async def _stand(self, held: asyncio.Future[None]) -> None:
-        try:
-            storage = await self.storage()
-            owned = storage.holding(self.owner) if isinstance(storage, SupportsOwners) else nullcontext()
-            async with owned:
-                await self._sockets.open()
-                held.set_result(None)
-                await self._leaving.wait()
-        except BaseException as error:
-            if held.done():
-                raise
-            held.set_exception(error)
-        finally:
-            await self._sockets.close()
+        await self._footing.hold()
 
     # --- ledgers
 
@@ -305,7 +251,7 @@ class Runtime:
         try:
             with telling(brought, self._ledgers.get(session_id)):
                 ledger = await self.ledger(session_id, refresh=False)
-                runner = await self.runner_of(ledger)
+                runner = await self.family.runner_of(ledger)
                 if runner is not None and runner is not self:
                     await self._hand_over(runner, ledger, brought, take_over)
                 elif session_id in self.loops:
@@ -414,61 +360,17 @@ class Runtime:
     async def _is_wanted(self, kin: Kin) -> bool:
         return is_wanted((await self.ledger(kin.parent)).fold, kin)
 
-    # --- sub-agents
-
-    async def member(self, agent: Definition) -> Runtime:
-        """What runs the sessions of a sub-agent, on the same store: one for all that it works for."""
-        top = self._top()
-        found = top._members.get(agent.name)
-        if found is None:
-            storage = await self.storage()
-            found = top._members.setdefault(
-                agent.name,
-                Runtime(
-                    agent,
-                    lambda: storage,
-                    self.clock,
-                    owns_store=False,
-                    adopts=self.adopts,
-                    above=top,
-                    observing=self.chores.observing,
-                ),
-            )
-        return found
-
-    async def runner_of(self, ledger: Ledger) -> Runtime | None:
-        """What runs a session here, which may be a sub-agent's; `None` where its agent is not known."""
-        top = self._top()
-        if not ledger.session_id.startswith(CHILD):
-            return top
-        row = ledger.known_row or await ledger.row()
-        return await self.runner_named(row.agent_id) if row is not None else None
-
-    async def runner_named(self, name: str) -> Runtime | None:
-        """What runs the sessions of the agent of that name here, if it is of this family."""
-        top = self._top()
-        if name == top.agent.name:
-            return top
-        agent = next((each for each in family(top.agent) if each.name == name), None)
-        return await self.member(agent) if agent is not None else None
-
-    async def wake_any(self, ledger: Ledger) -> None:
-        """Have a session run that may be another agent's: here, or by whoever looks for work."""
-        turn, row = ledger.fold.open_turn, ledger.known_row or await ledger.row()
-        name = turn.started.agent if turn is not None else row.agent_id if row is not None else ""
-        runner = await self.runner_named(name)  # the root may be of an agent that is not known here
-        with suppress(NotFound):
-            await ledger.announce(self.clock.now())
-        if runner is not None:
-            running = runner.loops.get(ledger.session_id)
-            if running is not None:
-                await running[1].refresh()
-                running[0].look()
-            else:
-                runner.look_at(ledger.session_id)
-
-    def _top(self) -> Runtime:
-        return self if self._above is None else self._above
+    def below(self, agent: Definition, storage: Storage) -> Runtime:
+        """What runs the sessions of one that works for this agent."""
+        return Runtime(
+            agent,
+            lambda: storage,
+            self.clock,
+            owns_store=False,
+            adopts=self.adopts,
+            above=self,
+            observing=self.chores.observing,
+        )
 
     async def _unattended(self) -> list[tuple[str, SessionRecord]]:
         """The sessions of this agent that have something to do, and that nobody alive runs."""
@@ -477,7 +379,7 @@ class Runtime:
             return found
         storage = await self.storage()
         for agent in members(self.agent):
-            (await self.member(agent)).serve()
+            (await self.family.member(agent)).serve()
         cursor: str | None = None
         while True:
             page = await storage.list_runnable(self.clock.now(), 200, cursor=cursor)
@@ -507,9 +409,8 @@ class Runtime:
     async def _close(self) -> None:
         self.is_closing = True
         await self._wait_for_loops()
-        for member in self._members.values():
-            await member.close()
-        self._is_closed = True
+        await self.family.close()
+        self._footing.is_closed = True
         self.asked.tell_all(RuntimeError(f"the agent {self.agent.name!r} is closed"))
         await self._driver.close()
         if self._serving is not None:
@@ -519,13 +420,7 @@ class Runtime:
         await self.lookout.close()
         await self.rows.close()
         await self.chores.close()
-        self._leaving.set()
-        for beginning in (self._standing, self._storage, *self._opening.values()):
-            if beginning is not None:  # what has begun is let go of when it is there
-                await asyncio.wait({beginning})
-        if self._owns_store and self._storage is not None and self._storage.exception() is None:
-            await self._storage.result().close()
-        await self._close_left()
+        await self._footing.close(self._opening.values())
 
     async def _wait_for_loops(self) -> None:
         """For a while; and not for long for those whose readers do not come back for more."""
