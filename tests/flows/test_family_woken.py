@@ -9,7 +9,7 @@ import pytest
 from recorded_effects import entries_of, of_kind
 
 from gnomon import Agent
-from gnomon.session.runtime import Runtime
+from gnomon.session._members import Members
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import Line, ScriptedProvider, calls, says
 from gnomon.types.events import SubagentFinished, TurnFinished
@@ -38,7 +38,7 @@ async def test_a_root_whose_waker_was_lost_is_woken_by_whoever_finds_the_sub_age
     await one.session("s").send("Go.")
     await rests(storage)
     with monkeypatch.context() as lost:
-        lost.setattr(Runtime, "wake_any", nobody_wakes)
+        lost.setattr(Members, "wake", nobody_wakes)
         gate.set()
         await told(storage)
         await one.close()
