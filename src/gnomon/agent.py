@@ -55,7 +55,7 @@ from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
 from gnomon.session._chores import Observing
-from gnomon.session._input import as_message, checked_metadata
+from gnomon.session._input import as_message, checked_metadata, checked_user_id
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
@@ -266,7 +266,7 @@ class Agent(Generic[Out]):
         from gnomon.memory import Memory
 
         if given is True:
-            return (Memory(lambda: self._live().storage(), agent_id=name, user_id="local"),)
+            return (Memory(lambda: self._live().storage(), agent_id=name),)
         if not isinstance(given, Memory):
             raise TypeError(f"memory is a Memory or True, not {type(given).__name__}")
         return (given,)
@@ -307,9 +307,10 @@ class Agent(Generic[Out]):
         *,
         messages: Sequence[Message] = (),
         metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> Turn[Out]:
         """The whole turn at once: the stream, read to its end. It is a session of its own."""
-        async with self.stream(prompt, messages=messages, metadata=metadata) as run:
+        async with self.stream(prompt, messages=messages, metadata=metadata, user_id=user_id) as run:
             async for _ in run:
                 pass
             return run.turn
@@ -321,23 +322,25 @@ class Agent(Generic[Out]):
         messages: Sequence[Message] = (),
         on_leave: OnLeave = "cancel",
         metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> Run[Out]:
         """The turn as it happens. Nothing is asked before the first event is read.
 
         A reader that leaves before the end cancels the turn; with `on_leave="detach"` it goes on without it.
-        `metadata` is kept in the row of the session.
+        `metadata` is kept in the row of the session, and so is `user_id`, which says whose it is.
         """
         message, earlier, kept = as_message(prompt), checked_messages(messages), checked_metadata(metadata)
+        user = checked_user_id(user_id) or ""
         if on_leave != "cancel":
             one_of("on_leave", on_leave, OnLeave)
-            return self._detached(message, earlier, kept)
+            return self._detached(message, earlier, kept, user)
         if any(members(self._definition)):  # the turn is put aside while they work, and gone on with
-            return self._detached(message, earlier, kept, is_left=True)
+            return self._detached(message, earlier, kept, user, is_left=True)
         turn_id, session_id = new_id("turn"), new_id("ses")
         if self._is_durable:
-            started = Durable(self._live, session_id, turn_id, message, earlier, kept)
+            started = Durable(self._live, session_id, turn_id, message, earlier, kept, user)
             return self._reading(started.events(), started.state, turn_id, session_id)
-        journal = Scratch(session_id, settled(earlier) if earlier else (), self._clock)
+        journal = Scratch(session_id, settled(earlier) if earlier else (), self._clock, user_id=user)
         loop = Loop(
             self._definition,
             journal,
@@ -364,22 +367,30 @@ class Agent(Generic[Out]):
         message: Message,
         earlier: Sequence[Message],
         metadata: Mapping[str, object],
+        user_id: str,
         *,
         is_left: bool = False,
     ) -> Run[Out]:
         """A run by the runtime. With `is_left` a reader that leaves ends it, and gets its error raised."""
         session_id = new_id("ses")
-        started = Detached(self._live, session_id, message, earlier, metadata, is_left=is_left)
+        started = Detached(
+            self._live, session_id, message, earlier, metadata, user_id=user_id, is_left=is_left
+        )
         return self._reading(started.events(), started.state, "", session_id)
 
     def session(
-        self, session_id: str | None = None, *, metadata: Mapping[str, object] | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> LocalSession[Out]:
         """The conversation of that id; a new one without. It is made by its first message.
 
-        `metadata` is kept in its row then; of one that is there nothing is changed.
+        `metadata` is kept in its row then; of one that is there nothing is changed. So is `user_id`, which
+        says whose it is: one that is not that user's is neither shown nor written to, with `Conflict`.
         """
-        return LocalSession(self._live(), session_id, checked_metadata(metadata))
+        return LocalSession(self._live(), session_id, checked_metadata(metadata), checked_user_id(user_id))
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
         """This agent as a tool of another: each call is a session of its own, with this agent's budget.

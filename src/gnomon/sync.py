@@ -601,9 +601,12 @@ class Agent(Generic[Out]):
         *,
         messages: Sequence[Message] = (),
         metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> Turn[Out]:
         """The whole turn at once. It is a session of its own."""
-        return _background.wait(lambda: self._agent.run(prompt, messages=messages, metadata=metadata))
+        return _background.wait(
+            lambda: self._agent.run(prompt, messages=messages, metadata=metadata, user_id=user_id)
+        )
 
     def stream(
         self,
@@ -612,17 +615,25 @@ class Agent(Generic[Out]):
         messages: Sequence[Message] = (),
         on_leave: OnLeave = "cancel",
         metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> Run[Out]:
         """The turn as it happens. A reader that leaves early cancels it, or lets it go on."""
-        return Run(self._agent.stream(prompt, messages=messages, on_leave=on_leave, metadata=metadata))
+        run = self._agent.stream(
+            prompt, messages=messages, on_leave=on_leave, metadata=metadata, user_id=user_id
+        )
+        return Run(run)
 
     def session(
-        self, session_id: str | None = None, *, metadata: Mapping[str, object] | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> Session[Out]:
         """The conversation of that id; a new one without. It is made by its first message."""
 
         async def made() -> LocalSession[Out]:
-            return self._agent.session(session_id, metadata=metadata)
+            return self._agent.session(session_id, metadata=metadata, user_id=user_id)
 
         return Session(_background.wait(made))
 

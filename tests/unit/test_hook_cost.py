@@ -413,7 +413,6 @@ async def test_a_report_waits_for_what_is_being_counted() -> None:
         ({"run": 0.0}, "budget for 'run'"),
         ({"session": -1.0}, "budget for 'session'"),
         ({"total": float("nan")}, "budget for 'total'"),
-        ({"user": 1.0}, "needs to know the user"),
         ({"keep": 0}, "keep of hook 'cost'"),
     ],
 )

@@ -53,6 +53,7 @@ class ToolContext(Generic[Deps]):
 
     `idempotency_key` comes from the ledger and is the same on every attempt, so
     it can be handed to a service that refuses doubles; `attempt` counts from 1.
+    `user_id` is whose the session is, empty where it is nobody's.
     `deps` is whatever the agent's owner wants its tools to have.
     """
 
@@ -65,6 +66,7 @@ class ToolContext(Generic[Deps]):
         "idempotency_key",
         "session_id",
         "turn_id",
+        "user_id",
     )
 
     def __init__(
@@ -73,6 +75,7 @@ class ToolContext(Generic[Deps]):
         call_id: str,
         session_id: str = "",
         turn_id: str = "",
+        user_id: str = "",
         idempotency_key: str = "",
         attempt: int = 1,
         deps: Deps = None,  # pyright: ignore[reportArgumentType] - who gives none reads none
@@ -82,6 +85,7 @@ class ToolContext(Generic[Deps]):
         self.call_id = call_id
         self.session_id = session_id
         self.turn_id = turn_id
+        self.user_id = user_id
         self.idempotency_key = idempotency_key
         self.attempt = attempt
         self.deps = deps

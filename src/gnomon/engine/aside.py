@@ -11,6 +11,7 @@ from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Definition
 from gnomon.engine.hooks import ModelStep
 from gnomon.engine.interrupt import Interrupt
+from gnomon.engine.journal import Journal
 from gnomon.errors import GnomonError
 from gnomon.types.events import Compacted, Done
 from gnomon.types.requests import Request, Response, Spent, Usage, add_usage
@@ -21,10 +22,10 @@ __all__ = ["Aside"]
 class Aside:
     """Asks, and keeps what all of it used."""
 
-    def __init__(self, agent: Definition, clock: Clock, session_id: str, turn_id: str = "") -> None:
+    def __init__(self, agent: Definition, clock: Clock, journal: Journal, turn_id: str = "") -> None:
         self._agent = agent
         self._clock = clock
-        self._session_id = session_id
+        self._journal = journal
         self._turn_id = turn_id
         self._books = agent.accounts.open(agent.model)
         self.usage = Usage()
@@ -48,7 +49,13 @@ class Aside:
         if agent.hooks is None:
             return await agent.provider.complete(request)
         step = ModelStep(
-            agent, request, self._clock, Interrupt(), session_id=self._session_id, turn_id=self._turn_id
+            agent,
+            request,
+            self._clock,
+            Interrupt(),
+            session_id=self._journal.session_id,
+            turn_id=self._turn_id,
+            user_id=self._journal.user_id,
         )
         async with step as answer:
             async for each in answer:

@@ -66,7 +66,11 @@ class Questions:
 
     async def _instructions(self, turn_id: str) -> str | None:
         context: ToolContext = ToolContext(
-            call_id="", session_id=self._journal.session_id, turn_id=turn_id, deps=self._agent.deps
+            call_id="",
+            session_id=self._journal.session_id,
+            turn_id=turn_id,
+            user_id=self._journal.user_id,
+            deps=self._agent.deps,
         )
         told = await instructions_for(self._agent.instructions, context)
         if not self._agent.sources:
@@ -88,14 +92,14 @@ class Answers:
     def __init__(
         self,
         agent: Definition,
-        session_id: str,
+        journal: Journal,
         clock: Clock,
         channel: Channel,
         interrupt: Interrupt,
         books: Books,
     ) -> None:
         self._agent = agent
-        self._session_id = session_id
+        self._journal = journal
         self._clock = clock
         self._channel = channel
         self._interrupt = interrupt
@@ -112,8 +116,9 @@ class Answers:
                 request,
                 self._clock,
                 self._interrupt,
-                session_id=self._session_id,
+                session_id=self._journal.session_id,
                 turn_id=asking.turn_id,
+                user_id=self._journal.user_id,
                 attempt=asking.attempt[1],
             )
         if agent.guards is not None and agent.guards.holds_answers:

@@ -191,6 +191,7 @@ class Calls:
             clock=self._clock,
             note=self._guarded.append,
             learned=journal.fold.rules,
+            user_id=journal.user_id,
         )
 
     def _is_unsettled(self, job: Job, turn: TurnState) -> bool:

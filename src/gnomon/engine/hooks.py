@@ -17,6 +17,7 @@ from gnomon.contracts.hook import Hook
 from gnomon.engine.clock import Clock
 from gnomon.engine.definition import Around, Definition
 from gnomon.engine.interrupt import Interrupt
+from gnomon.engine.journal import Journal
 from gnomon.errors import GnomonError, HookFailed
 from gnomon.stream import PullStream
 from gnomon.types.codec import error_event
@@ -48,10 +49,10 @@ class Watched:
     _session: HookEvent | None = None
     _turn: HookEvent | None = None
 
-    def __init__(self, hook: Hook, name: str, session_id: str, clock: Clock) -> None:
+    def __init__(self, hook: Hook, name: str, journal: Journal, clock: Clock) -> None:
         self._hook = hook
         self._name = name
-        self._session_id = session_id
+        self._journal = journal
         self._clock = clock
         self.unseen: list[LedgerEntry] = []
         """What was written, until the hook has seen it."""
@@ -62,7 +63,11 @@ class Watched:
         hook, now = self._hook, self._clock.now()
         if self._session is None:
             self._session = HookEvent(
-                kind="session", name=self._name, session_id=self._session_id, started_at=now
+                kind="session",
+                name=self._name,
+                session_id=self._journal.session_id,
+                user_id=self._journal.user_id,
+                started_at=now,
             )
             await hook.before(self._session)
         if self.resumed is not None:
@@ -93,7 +98,8 @@ class Watched:
         return HookEvent(
             kind="turn",
             name=self._name,
-            session_id=self._session_id,
+            session_id=self._journal.session_id,
+            user_id=self._journal.user_id,
             turn_id=turn_id,
             attempt=attempt,
             started_at=now,
@@ -118,6 +124,7 @@ class ModelStep:
         *,
         session_id: str,
         turn_id: str,
+        user_id: str = "",
         attempt: int = 1,
     ) -> None:
         assert agent.hooks is not None
@@ -131,6 +138,7 @@ class ModelStep:
             kind="model",
             name=agent.model,
             session_id=session_id,
+            user_id=user_id,
             turn_id=turn_id,
             attempt=attempt,
             request=request,

@@ -28,6 +28,8 @@ class Journal(Protocol):
 
     session_id: str
     fold: Fold
+    user_id: str
+    """Whose session it is, as far as that is known; empty for nobody's."""
     proved_at: float
     is_shared: bool
     """Whether others can see it, so that it has to be claimed."""
@@ -64,8 +66,16 @@ class Scratch:
     is_shared = False
     is_lost = False
 
-    def __init__(self, session_id: str, messages: Iterable[Message] = (), clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        messages: Iterable[Message] = (),
+        clock: Clock | None = None,
+        *,
+        user_id: str = "",
+    ) -> None:
         self.session_id = session_id
+        self.user_id = user_id
         self.fold = Fold(messages=messages)
         self._clock = clock or SystemClock()
         self.proved_at = 0.0

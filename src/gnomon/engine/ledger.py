@@ -83,6 +83,8 @@ class Ledger:
 
     def __init__(self, storage: Storage, session_id: str, *, clock: Clock | None = None) -> None:
         self.session_id = session_id
+        self.user_id = ""
+        self._knows_user = False
         self.fold = Fold()
         self._storage = storage
         has_blobs, knows_owners = _powers(type(storage))
@@ -424,6 +426,7 @@ class Ledger:
         """Make the session's row. `Conflict` when there is one."""
         await self._storage.create_session(row)
         self._row = row
+        self.know_user(row.user_id)
 
     @property
     def known_row(self) -> SessionRecord | None:
@@ -433,7 +436,19 @@ class Ledger:
     async def row(self) -> SessionRecord | None:
         """The session's row as it is stored."""
         self._row = await self._storage.get_session(self.session_id)
+        if self._row is not None:
+            self.know_user(self._row.user_id)
         return self._row
+
+    def know_user(self, user_id: str) -> None:
+        """Whose the session is. It stays so, and is not looked up again when the row is."""
+        self.user_id, self._knows_user = user_id, True
+
+    async def whose(self) -> str | None:
+        """The user whose session it is, empty for nobody's; `None` while it has no row to say so."""
+        if not self._knows_user:
+            await self.row()
+        return self.user_id if self._knows_user else None
 
     async def project(
         self,

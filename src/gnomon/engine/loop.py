@@ -138,10 +138,10 @@ class Loop:
         self._books = agent.accounts.open(agent.model)
         self.interrupt = Interrupt()
         self._questions = Questions(agent, journal, clock)
-        self._answers = Answers(agent, journal.session_id, clock, channel, self.interrupt, self._books)
+        self._answers = Answers(agent, journal, clock, channel, self.interrupt, self._books)
         self.planner = Planner(agent, clock, turns=turns, turn_id=turn_id, budget=budget)
         if agent.hooks is not None:
-            self._watched = Watched(agent.hooks, agent.name, journal.session_id, clock)
+            self._watched = Watched(agent.hooks, agent.name, journal, clock)
         if agent.context is not None or (agent.guards is not None and agent.guards.input):
             self._prelude = Prelude(agent, journal, self.planner, clock)
 

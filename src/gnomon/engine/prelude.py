@@ -85,7 +85,7 @@ class Prelude:
         assert context is not None
         fold, too_long = self._journal.fold, self._too_long
         self._tried_at, self._too_long = fold.seq, None
-        aside = Aside(self._agent, self._clock, self._journal.session_id, turn_id)
+        aside = Aside(self._agent, self._clock, self._journal, turn_id)
         new = [message for _, message in self._inputs(entries, facts)]
         reason = "budget" if too_long is None else "too_long"
         self.unpaid.append(aside)

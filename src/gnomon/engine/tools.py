@@ -152,9 +152,11 @@ class ToolRunner:
         clock: Clock | None = None,
         note: Callable[[Guarded], None] | None = None,
         learned: Sequence[str] = (),
+        user_id: str = "",
     ) -> None:
         self._agent = agent
         self._session_id = session_id
+        self._user_id = user_id
         self._turn_id = turn_id
         self._message_id = message_id
         self._places = parallel
@@ -230,6 +232,7 @@ class ToolRunner:
             kind="tool",
             name=job.call.name,
             session_id=self._session_id,
+            user_id=self._user_id,
             turn_id=self._turn_id,
             attempt=attempt,
             tool_call=job.call,
@@ -296,6 +299,7 @@ class ToolRunner:
             call_id=call.id,
             session_id=self._session_id,
             turn_id=self._turn_id,
+            user_id=self._user_id,
             idempotency_key=self.key(call),
             attempt=attempt,
             deps=self._agent.deps,

@@ -50,7 +50,8 @@ class CostTracker:
 
     Budgets are in US dollars: of a run (one turn), of a session, of a user and of everything. They are
     looked at before a model is asked: `BudgetExceeded` says which one is used up. A call under way is not
-    stopped, so several at the same time may go beyond it together. `user_of` says whose a step is.
+    stopped, so several at the same time may go beyond it together. A step is of the session's user, unless
+    `user_of` says whose it is.
 
     Attempts that failed on the way count. What a cache gives back has used no tokens, and costs nothing.
     What has no known price is counted by itself (`Spend.unpriced`): no budget can count it, and the log
@@ -74,9 +75,6 @@ class CostTracker:
         keep: int = 1_000,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        if user is not None and user_of is None:
-            hint = "give user_of too: a function of the event that says whose it is"
-            raise ConfigError("a budget for each user needs to know the user", hint=hint)
         if keep < 1:
             raise ConfigError(f"keep of hook 'cost' is 1 or more, not {keep}")
         self._limits = _checked(run=run, session=session, user=user, total=total)
@@ -151,7 +149,7 @@ class CostTracker:
 
     def _scopes(self, event: HookEvent) -> list[tuple[str, str]]:
         """Each scope that a step belongs to, and its name in there."""
-        user = self._user_of(event) if self._user_of is not None else None
+        user = self._user_of(event) if self._user_of is not None else event.user_id
         run = f"{event.session_id}/{event.turn_id}" if event.turn_id else ""
         named = [("run", run), ("session", event.session_id), ("user", user)]
         return [*((scope, name) for scope, name in named if name), ("total", _TOTAL)]

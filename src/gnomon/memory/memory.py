@@ -19,12 +19,21 @@ from gnomon.memory._scope import Scope, checked_id, checked_key, checked_value
 from gnomon.memory._shelf import Shelf, StoreSource
 from gnomon.types.records import MemoryRecord, utc_now
 
-__all__ = ["Memory", "UserOf"]
+__all__ = ["LOCAL", "Memory", "UserOf", "of_session"]
 
 log = logging.getLogger("gnomon.memory")
 
 UserOf: TypeAlias = Callable[[ToolContext[Never]], str]
 """Says whose memory a call is about, from its context: `lambda context: context.deps.user`."""
+
+
+LOCAL = "local"
+"""Whose memory it is in a session that is nobody's."""
+
+
+def of_session(context: ToolContext[Never]) -> str:
+    """The user whose session it is."""
+    return context.user_id or LOCAL
 
 
 class Memory:
@@ -37,8 +46,9 @@ class Memory:
     ```
 
     `storage` keeps it: a store, a view of it (`storage.scoped("acme")`) or a function that gives one.
-    `user_id` is whose memory it is: a text, or a function of the `ToolContext` of a call, where an agent
-    serves several people. It may not be empty, and no user or agent sees what is another's.
+    `user_id` is whose memory it is: a text, or a function of the `ToolContext` of a call. Without one it is
+    of the user whose session it is used in, and of `local` where that is nobody's. It may not be empty, and
+    no user or agent sees what is another's.
 
     With a `session_id`, what is remembered is of that session alone, and goes with it. Values are texts of at
     most `max_value_chars`; what looks like a password or a key is refused. A user has at most `max_entries`.
@@ -50,7 +60,7 @@ class Memory:
         storage: StoreSource,
         *,
         agent_id: str,
-        user_id: str | UserOf,
+        user_id: str | UserOf = of_session,
         budget_tokens: int = 1_000,
         counter: TokenCounter | None = None,
         timeout_s: float = 5.0,

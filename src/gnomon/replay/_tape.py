@@ -61,6 +61,7 @@ class Tape:
 
     is_shared = True
     is_lost = False
+    user_id = ""
     loop: Loop | None = None
 
     def __init__(self, recording: Recording, finds: Finds) -> None:

@@ -85,7 +85,10 @@ class Household:
         return self._kin.depth if self._kin is not None else 0
 
     async def start(self, started: SubagentStarted, task: Task, budget: Budget) -> None:
-        """Its session is sent the task. A second time that changes nothing, and has it looked at."""
+        """Its session, which is of the same user, is sent the task.
+
+        A second time that changes nothing, and has it looked at.
+        """
         above = self._kin
         kin = Kin(
             parent=self._id,
@@ -97,7 +100,14 @@ class Household:
         )
         member = await self._runtime.family.member(task.agent)
         ledger = await member.ledger(started.session_id)
-        sending = Sending(member, started.session_id, {_KEY: msgspec.to_builtins(kin)}, is_new=False)
+        parent = await self._runtime.ledger(self._id, refresh=False)
+        sending = Sending(
+            member,
+            started.session_id,
+            {_KEY: msgspec.to_builtins(kin)},
+            is_new=False,
+            user_id=await parent.whose() or None,
+        )
         received = MessageReceived(f"task_{started.session_id}", Message.user(task.text))
         await sending.send(ledger, received, "queue")
         member.look_at(started.session_id)  # also where it has ended, and nobody was told

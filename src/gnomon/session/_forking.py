@@ -30,10 +30,11 @@ async def forked(runtime: Runtime, session_id: str, source: Ledger, end: int) ->
     if ledger.fold.seq:
         raise Conflict(f"session {session_id!r} is there already", hint="fork into another id")
     old = await storage.get_session(source.session_id)
-    title, kept = (old.title, old.metadata) if old is not None else ("", {})
+    title, kept, user_id = (old.title, old.metadata, old.user_id) if old is not None else ("", {}, "")
     kept = {key: value for key, value in kept.items() if key != "owner"}
     # Nobody is to find it before it is whole: what is open in the midst of it would be gone on with.
-    await ledger.create(runtime.new_row(session_id, Message.user(title), is_runnable=False, metadata=kept))
+    row = runtime.new_row(session_id, Message.user(title), is_runnable=False, metadata=kept, user_id=user_id)
+    await ledger.create(row)
     await ledger.copy_from(source.session_id, end)
     if runtime.chores.observing.audit:
         await forked_from(storage, session_id, source.session_id, end)

@@ -8,15 +8,24 @@ from typing import cast, get_args
 import msgspec
 
 from gnomon.contracts.session import WhenBusy
+from gnomon.engine.given import check_text
 from gnomon.engine.ids import new_id
 from gnomon.engine.turn import REPAIR
 from gnomon.errors import InvalidInput
 from gnomon.types.events import MessageReceived
 from gnomon.types.messages import Content, Message, Part, Text, Thinking, ToolCall, ToolResult, as_parts
 
-__all__ = ["as_answer", "as_message", "as_received", "checked_metadata", "checked_session_id"]
+__all__ = [
+    "as_answer",
+    "as_message",
+    "as_received",
+    "checked_metadata",
+    "checked_session_id",
+    "checked_user_id",
+]
 
 _ASKING = ("user", "system")
+_LONGEST_USER_BYTES = 512
 
 
 def checked_session_id(given: object) -> str:
@@ -27,6 +36,22 @@ def checked_session_id(given: object) -> str:
         raise InvalidInput(
             "the id of a session is a text that is not empty", hint="leave it out for a new one"
         )
+    return given
+
+
+def checked_user_id(given: object) -> str | None:
+    """Whose a session is, in a text that every store can hold. An empty one would be anybody."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidInput(
+            "user_id is a text that is not empty", hint="leave it out for a session that is nobody's"
+        )
+    if "\0" in given:
+        raise InvalidInput("user_id holds a NUL character, which cannot be stored")
+    check_text("user_id", given)
+    if len(given.encode()) > _LONGEST_USER_BYTES:
+        raise InvalidInput(f"user_id has more than {_LONGEST_USER_BYTES} bytes, the most that can be stored")
     return given
 
 

@@ -38,9 +38,16 @@ class Reader(PullStream[SessionEvent]):
     """A stream of events that knows its place."""
 
     def __init__(
-        self, open_ledger: Callable[[], Awaitable[Ledger]], channel: Channel, owner: str, after: int
+        self,
+        open_ledger: Callable[[], Awaitable[Ledger]],
+        channel: Channel,
+        owner: str,
+        after: int,
+        admit: Callable[[Ledger], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(self._read())
+        self._admit = admit
+        """Asked before anything is shown of a session that was not there when it was opened."""
         self._open_ledger = open_ledger
         self._channel = channel
         self._here = owner
@@ -64,6 +71,7 @@ class Reader(PullStream[SessionEvent]):
     async def _read(self) -> AsyncGenerator[SessionEvent, None]:
         ledger = await self._open_ledger()
         self._epoch = ledger.fold.epoch
+        admit = self._admit if not ledger.fold.seq else None
         source = ledger.watch(self._position)
         coming: asyncio.Task[Read] | None = None
         if ledger.fold.owner is not None:  # the claim may lie before the place from which it is read
@@ -75,6 +83,9 @@ class Reader(PullStream[SessionEvent]):
                         coming = asyncio.ensure_future(_next(source))
                         coming.add_done_callback(lambda _: news.set())
                     await self._until(coming, news)
+                    if admit is not None:
+                        await admit(ledger)
+                        admit = None
                     for event in self._spoken():
                         yield event
                     if coming.done():

@@ -21,28 +21,38 @@ from gnomon.types.records import SessionRecord
 if TYPE_CHECKING:
     from gnomon.session.runtime import Runtime
 
-__all__ = ["Sending"]
+__all__ = ["Sending", "not_theirs"]
 
 _DOUBT_S = 2.0
 """After how long a session is looked at when a write was broken off, which may still be under way."""
 
 
 class Sending:
-    """For one session. `metadata` are kept in its row when that is made.
+    """For one session. `metadata` and `user_id` are kept in its row when that is made.
 
-    `is_new` says that nobody can know of the session, so that there is nothing to read.
+    `is_new` says that nobody can know of the session, so that there is nothing to read. With a `user_id`
+    it is for that user's sessions alone.
     """
 
     def __init__(
-        self, runtime: Runtime, session_id: str, metadata: Mapping[str, object], *, is_new: bool
+        self,
+        runtime: Runtime,
+        session_id: str,
+        metadata: Mapping[str, object],
+        *,
+        is_new: bool,
+        user_id: str | None = None,
     ) -> None:
         self._runtime = runtime
         self._id = session_id
         self._metadata = metadata
+        self.user_id = user_id
         self.is_new = is_new
 
     async def send(self, ledger: Ledger, received: MessageReceived, when_busy: WhenBusy) -> None:
-        if not await self._lacks_row(ledger) or not await self._is_created(ledger, received.message):
+        if not await self._lacks_row(ledger) or not await self._is_created(
+            ledger, self._new_row(received.message)
+        ):
             await self._announce(ledger)
         with self.writing(ledger), self._wanting(received.message_id):
             if when_busy in ("reject", "interrupt"):
@@ -60,10 +70,12 @@ class Sending:
         if when_busy in ("reject", "interrupt") or not self._runtime.adopts or not self._rests(ledger):
             await self.send(ledger, received, when_busy)
             return None
-        row = None
-        if await self._lacks_row(ledger):
+        row, is_new = None, self.is_new
+        if not await self._lacks_row(ledger):
+            await self._announce(ledger)
+        elif self.user_id is None or is_new:
             row = self._new_row(received.message, is_run_here=True)
-        else:
+        elif not await self._is_created(ledger, self._new_row(received.message, is_run_here=True)):
             await self._announce(ledger)
         if not self._rests(ledger):  # others were quicker, and their turn may be a long one
             await self.send(ledger, received, when_busy)
@@ -99,18 +111,33 @@ class Sending:
         if self.is_new:
             self.is_new = False
             return True
-        return (ledger.known_row or await ledger.row()) is None
+        row = ledger.known_row or await ledger.row()
+        if row is not None or ledger.fold.seq:
+            await self.admit(ledger)
+        return row is None
 
-    async def _is_created(self, ledger: Ledger, message: Message) -> bool:
+    async def _is_created(self, ledger: Ledger, row: SessionRecord) -> bool:
         """Make the row, which says that there is something to do; unless somebody else was first."""
         try:
-            await ledger.create(self._new_row(message))
+            await ledger.create(row)
         except Conflict:
+            await self.admit(ledger)
             return False
         return True
 
+    async def admit(self, ledger: Ledger) -> None:
+        """Nothing of another user's session is shown, and nothing is written to it."""
+        if self.user_id is not None and await ledger.whose() != self.user_id:
+            raise not_theirs(self._id)
+
     def _new_row(self, message: Message, *, is_run_here: bool = False) -> SessionRecord:
-        return self._runtime.new_row(self._id, message, is_run_here=is_run_here, metadata=self._metadata)
+        return self._runtime.new_row(
+            self._id,
+            message,
+            is_run_here=is_run_here,
+            metadata=self._metadata,
+            user_id=self.user_id or "",
+        )
 
     async def _announce(self, ledger: Ledger) -> None:
         """The row says that there will be something to do, before there is: a wake may get lost."""
@@ -161,3 +188,11 @@ class Sending:
             running[0].look()
         else:
             await self._runtime.wake(self._id, ledger.fold.seq)
+
+
+def not_theirs(session_id: str) -> Conflict:
+    """To whoever asks as another user. Whose it is they are not told."""
+    return Conflict(
+        f"session {session_id!r} is not of the user that was given",
+        hint="a session keeps the user that it began with: open it as that one, or choose another id",
+    )

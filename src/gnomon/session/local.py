@@ -26,7 +26,7 @@ from gnomon.session._forking import forked
 from gnomon.session._input import as_answer, as_received, checked_session_id
 from gnomon.session._reader import Reader
 from gnomon.session._reading import Reading
-from gnomon.session._sending import Sending
+from gnomon.session._sending import Sending, not_theirs
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.session.subagent import LocalSubagent, started_after
 from gnomon.types.codec import exception_of
@@ -52,12 +52,13 @@ class LocalSession(Generic[Out]):
         runtime: Runtime,
         session_id: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        user_id: str | None = None,
     ) -> None:
         self._runtime = runtime
         self._id = checked_session_id(session_id)
         self._channel = runtime.channel(self._id)
         self._ledger: Ledger | None = None
-        self._sending = Sending(runtime, self._id, metadata or {}, is_new=session_id is None)
+        self._sending = Sending(runtime, self._id, metadata or {}, is_new=session_id is None, user_id=user_id)
 
     @property
     def id(self) -> str:
@@ -67,7 +68,7 @@ class LocalSession(Generic[Out]):
     def status(self) -> SessionStatus:
         """How it stands, as far as it was read here; `refresh` reads on."""
         agent = self._runtime.agent
-        fold = self._ledger.fold if self._ledger is not None else Fold()
+        fold = self._seen()
         turn = fold.open_turn
         spent = fold.usage.total_tokens
         return SessionStatus(
@@ -205,7 +206,7 @@ class LocalSession(Generic[Out]):
 
     def events(self, after: int = 0) -> Reader:
         """What happened after that place, and then what happens."""
-        return Reader(self._opened, self._channel, self._runtime.owner, after)
+        return Reader(self._opened, self._channel, self._runtime.owner, after, self._sending.admit)
 
     async def turn_result(self) -> Turn[Out]:
         """What the latest turn came to, when it has ended. One whose runner died is gone on with.
@@ -397,7 +398,9 @@ class LocalSession(Generic[Out]):
             raise ConfigError(
                 f"the agent {runtime.agent.name!r} has no compactor", hint='Agent(compactor="truncate")'
             )
-        ledger, aside = await self._opened(), Aside(runtime.agent, runtime.clock, self._id)
+        ledger = await self._opened()
+        await ledger.whose()  # hooks are told
+        aside = Aside(runtime.agent, runtime.clock, ledger)
         for _ in range(TRIES):
             if ledger.fold.open_turn is not None:
                 raise Conflict(
@@ -458,11 +461,11 @@ class LocalSession(Generic[Out]):
     async def fork(self, at: int | None = None, *, session_id: str | None = None) -> LocalSession[Out]:
         """A new session with the same events up to that place; what is open there ends in the new one.
 
-        Its row has the title and the metadata of this one.
+        Its row has the title, the metadata and the user of this one.
         """
         source = await self._opened()
         end = self._place(source, at)
-        other = LocalSession[Out](self._runtime, session_id)
+        other = LocalSession[Out](self._runtime, session_id, user_id=self._sending.user_id)
         other._sending.is_new = False
         other._ledger = await forked(self._runtime, other.id, source, end)
         return other
@@ -495,11 +498,25 @@ class LocalSession(Generic[Out]):
         await self.close()
 
     async def _opened(self, *, refresh: bool = True) -> Ledger:
+        """The ledger, where whoever asks may know what is in it."""
         if self._sending.is_new and not refresh:
-            self._ledger = await self._runtime.new_ledger(self._id)
+            ledger = await self._runtime.new_ledger(self._id)
+            ledger.know_user(self._sending.user_id or "")
         else:
-            self._ledger = await self._runtime.ledger(self._id, refresh=refresh)
-        return self._ledger
+            ledger = await self._runtime.ledger(self._id, refresh=refresh)
+            if ledger.fold.seq:
+                await self._sending.admit(ledger)
+        self._ledger = ledger
+        return ledger
+
+    def _seen(self) -> Fold:
+        """What was read; it may have become another's session since it was found to be none."""
+        ledger = self._ledger
+        if ledger is None:
+            return Fold()
+        if ledger.fold.seq and self._sending.user_id not in (None, ledger.user_id):
+            raise not_theirs(self._id)
+        return ledger.fold
 
 
 def _first_of(fold: Fold) -> str | None:

@@ -30,10 +30,12 @@ class Durable:
         message: Message,
         earlier: Sequence[Message],
         metadata: Mapping[str, object],
+        user_id: str = "",
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
         self._metadata = metadata
+        self._user_id = user_id
         self._turn_id = turn_id
         self._message = message
         self._earlier = earlier
@@ -45,6 +47,7 @@ class Durable:
     async def events(self) -> AsyncGenerator[RunEvent, None]:
         runtime = self._runtime()
         ledger = self._ledger = await runtime.new_ledger(self._session_id)
+        ledger.know_user(self._user_id)
         opening = received(self._message, self._earlier)
         runtime.chores.note_sender(opening[-1].message_id)
         loop = runtime.loop(
@@ -52,7 +55,13 @@ class Durable:
             opening=opening,
             turns=1,
             turn_id=self._turn_id,
-            row=runtime.new_row(self._session_id, self._message, is_run_here=True, metadata=self._metadata),
+            row=runtime.new_row(
+                self._session_id,
+                self._message,
+                is_run_here=True,
+                metadata=self._metadata,
+                user_id=self._user_id,
+            ),
         )
         async with aclosing(loop.events()) as events:
             async for event in events:
@@ -70,11 +79,13 @@ class Detached:
         earlier: Sequence[Message],
         metadata: Mapping[str, object],
         *,
+        user_id: str = "",
         is_left: bool = False,
     ) -> None:
         self._runtime = runtime
         self._session_id = session_id
         self._metadata = metadata
+        self._user_id = user_id
         self._is_left = is_left
         """Whether a reader that leaves ends the turn, and is raised what it failed with."""
         self._entries = received(message, earlier)
@@ -107,7 +118,8 @@ class Detached:
 
     async def _begin(self, ledger: Ledger) -> Answered:
         runtime, session_id = self._runtime(), self._session_id
-        await ledger.create(runtime.new_row(session_id, self._message, metadata=self._metadata))
+        row = runtime.new_row(session_id, self._message, metadata=self._metadata, user_id=self._user_id)
+        await ledger.create(row)
         runtime.chores.note_sender(self._entries[-1].message_id)
         for entry in self._entries:
             runtime.want(session_id, entry.message_id)

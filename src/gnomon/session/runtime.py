@@ -153,6 +153,7 @@ class Runtime:
         is_run_here: bool = False,
         is_runnable: bool = True,
         metadata: Mapping[str, object] = _NO_METADATA,
+        user_id: str = "",
     ) -> SessionRecord:
         """The row of a new session, which is about to have something to do."""
         now = self.clock.now()
@@ -160,6 +161,7 @@ class Runtime:
         return SessionRecord(
             id=session_id,
             agent_id=self.agent.name,
+            user_id=user_id,
             title=title,
             status="running" if is_run_here else "idle",
             metadata={**metadata, "owner": self.owner} if is_run_here else {**metadata},

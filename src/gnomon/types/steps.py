@@ -89,11 +89,15 @@ class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class HookEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One step as a hook sees it. `notes` is the hook's own room, from before to after."""
+    """One step as a hook sees it. `notes` is the hook's own room, from before to after.
+
+    `user_id` is whose the session is, empty where it is nobody's.
+    """
 
     kind: Literal["model", "tool", "turn", "session"]
     name: str
     session_id: str = ""
+    user_id: str = ""
     turn_id: str = ""
     attempt: int = 1
     request: Request | None = None
