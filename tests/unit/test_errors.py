@@ -285,7 +285,7 @@ HARMLESS = [
     "request_id=01JD3K8Q2NABCDEFGHJKMNPQRS, trace 4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "models/lora_r8_alpha16_lr2e-4_epochs3_batch16_seed42_final/adapter.safetensors",
     "accounts/fireworks/models/llama-v3p1-405b-instruct, us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-    "/home/ada/.cache/huggingface/hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e",
+    "~/.cache/huggingface/hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e",
     "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
     "arn:aws:iam::123456789012:role/x may not assume arn:aws:sts::123456789012:assumed-role/y",
     "see https://hooks.example.org/services/documentation-of-everything and C:/data/glc_maps/a.png",
