@@ -56,8 +56,9 @@ none of these is an error of ours.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from gnomon._scrub import scrub as scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,40 +116,6 @@ __all__ = [
     "ContractError",
     "scrub",
 ]
-
-_REDACTED = "[redacted]"
-
-# What a secret looks like in a message, a URL or a dump of headers. The first
-# group of each is kept, so that a reader still sees which kind of secret stood
-# there. Repeats are bounded: a message may hold megabytes of a vendor's reply.
-_SECRETS = re.compile(
-    r"""
-    # by its name: api_key=…, "password": "…", X-Api-Key: …, Authorization: …
-    ((?i:api[-_]?key|access[-_]?key|secret[-_]?key|[?&]key|(?<!\w)authorization|token|secret|password|passwd|pwd)
-      (?:\\?["'])?\s{0,9}[=:]\s{0,9}(?i:(?:\\?["'])?(?:bearer|basic)\s{1,9})?+)
-      (?:(?P<quote>\\?["'])(?:(?!(?P=quote)).){1,9999}|(?!\[redacted\])[^\s"'&,;}]{4,9999})
-    # by what stands before it: Bearer …, Basic …
-    | (\b(?i:bearer|basic)\s{1,9})(?=[\w.~+/=-]{0,99}[\d_=+/])[\w.~+/=-]{8,9999}
-    # by its make
-    | (\b(?:sk|pk|rk)[-_])(?=[\w-]{0,99}[\dA-Z])[\w-]{10,9999}
-    | (\b(?:gsk_|xai-|pplx-))[\w-]{24,9999}
-    | (\b(?:hf_|gh[opsur]_|github_pat_|glpat-|xox[abopsr]-|AIza|AKIA|ASIA))[\w-]{10,9999}
-    | (\beyJ)[\w-]{8,9999}\.[\w-]{8,9999}\.[\w-]{0,9999}
-    # user:password in a URL
-    | (\b[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/:@]{0,999}:[^\s/]{1,999}(?=@)
-    """,
-    re.VERBOSE,
-)
-
-
-def scrub(text: str) -> str:
-    """The text with anything that looks like a secret taken out."""
-    return _SECRETS.sub(_without_secret, text)
-
-
-def _without_secret(found: re.Match[str]) -> str:
-    kept = next(group for group in found.groups() if group)
-    return kept + (found["quote"] or "") + _REDACTED
 
 
 class GnomonError(Exception):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from wired import DOORS, PRICES, USED, Diary, Word, WordByWord, entries, texts
 
-from gnomon import Agent, tool
+from gnomon import Agent, Text, ToolProgress, tool
 from gnomon.contracts.guardrail import Sentence, Window
 from gnomon.errors import GuardrailTripped, Overloaded
 from gnomon.hooks.retry import RetryHook
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import ScriptedProvider, calls, says
-from gnomon.types.events import Guarded, TextDelta, ThinkingDelta, TurnStarted
+from gnomon.types.events import Guarded, TextDelta, ThinkingDelta, ToolFinished, TurnStarted
+from gnomon.types.messages import ToolResult
+from gnomon.types.steps import GuardrailResult
 from storing import opened
 
 ran: list[str] = []
@@ -273,3 +275,155 @@ async def test_a_turn_on_disk_keeps_nothing_of_a_result_that_was_stopped(tmp_pat
         said = repr(await entries(storage, "s"))
     assert "withheld" in said
     assert "code 4711" not in said
+
+
+# --- reports
+
+
+def reporting(*pieces: str, timeout_s: float | None = None) -> object:
+    """A tool that reports each of these, and has an effect afterwards."""
+
+    @tool(timeout_s=timeout_s)
+    async def sail() -> AsyncIterator[str | ToolResult]:
+        """Sail."""
+        for piece in pieces:
+            yield piece
+        ran.append("sailed")
+        yield ToolResult("", "sail", (Text("arrived"),))
+
+    return sail
+
+
+def reported(events: object) -> list[str]:
+    """What a reader was shown of reports, one text each."""
+    found = [event for event in events if isinstance(event, ToolProgress)]  # type: ignore[attr-defined]
+    return ["".join(part.text for part in event.content if isinstance(part, Text)) for event in found]
+
+
+async def sailing(agent: Agent, stopped: str = "") -> list[object]:
+    """All that who asks sees of a turn; `stopped` is what its error says, where it is to end with one."""
+    seen: list[object] = []
+    said = ""
+    async with agent.stream("Sail.") as run:
+        try:
+            async for event in run:
+                seen.append(event)
+        except GuardrailTripped as error:
+            said = str(error)
+    assert bool(said) == bool(stopped)
+    assert stopped in said
+    return seen
+
+
+async def test_a_report_is_shown_with_what_takes_the_place_of_a_word() -> None:
+    script = ScriptedProvider([calls("sail"), says("Done.").expecting(result="arrived")])
+    guard = Word("4711", "tool_results", by="****")
+    sail = reporting("code 4711", "half way", "4711 again")
+    async with Agent(script, tools=[sail], guardrails=[guard]) as agent:
+        seen = await sailing(agent)
+    assert reported(seen) == ["code ****", "half way", "**** again"]
+    told = [(event.position, event.replaced) for event in seen if isinstance(event, Guarded)]
+    assert told == [("tool_results", True)]
+
+
+async def test_a_reader_beside_the_run_is_shown_no_more_of_a_report() -> None:
+    go_on = asyncio.Event()
+
+    @tool
+    async def sail() -> AsyncIterator[str]:
+        """Sail."""
+        yield "code 4711"
+        await go_on.wait()
+        yield "arrived"
+
+    script = ScriptedProvider([calls("sail"), says("Done.")])
+    guards = [Word("4711", "tool_results", by="****")]
+    async with Agent(script, tools=[sail], guardrails=guards) as agent:
+        session = agent.session("s")
+        async with session.events() as reader:
+            await session.send("Sail.")
+            async for event in reader:
+                if isinstance(event, ToolProgress):
+                    break
+            assert reported([event]) == ["code ****"]
+            go_on.set()
+            await session.turn_result()
+
+
+async def test_a_report_that_is_stopped_is_shown_to_nobody_and_the_turn_stops_when_the_call_has_ended() -> (
+    None
+):
+    script = ScriptedProvider([calls("sail"), says("Never.")])
+    guards = [Word("4711", "tool_results")]
+    async with Agent(script, tools=[reporting("out", "code 4711", "in")], guardrails=guards) as agent:
+        seen = await sailing(agent, stopped="'no 4711' stopped the result of a call")
+    assert reported(seen) == ["out", "in"]
+    assert ran == ["sailed"]
+    assert [event.result.text for event in seen if isinstance(event, ToolFinished)] == ["arrived"]
+    assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize("by", [None, "****"])
+async def test_a_word_is_not_shown_in_two_reports_either(by: str | None) -> None:
+    script = ScriptedProvider([calls("sail"), says("Done.")])
+    guard = WordByWord("4711", "tool_results", by=by, view=Window(4))
+    sail = reporting("far out at sea, code 4", "7", "11", " is near", "48", "11")
+    async with Agent(script, tools=[sail], guardrails=[guard]) as agent:
+        seen = await sailing(agent, stopped="" if by else "stopped the result of a call")
+    assert reported(seen) == ["far out at sea, code 4", "7", " is near", "48", "11"]
+    assert [event.replaced for event in seen if isinstance(event, Guarded)] == [by is not None]
+    assert len(script.requests) == (1 if by is None else 2)
+
+
+async def test_what_stands_behind_a_name_in_the_report_before_is_replaced() -> None:
+    """What is found lies in the second report alone: so that is shown, without it."""
+
+    class Code(Word):
+        view = Window(12)
+
+        async def check(self, content: str) -> GuardrailResult:
+            if "code: dover" not in content:
+                return GuardrailResult(passed=True)
+            return GuardrailResult(False, "a code was found", content.replace("code: dover", "code: ****"))
+
+    script = ScriptedProvider([calls("sail"), says("Done.")])
+    sail = reporting("The code: ", "dover, tonight", "dover")
+    async with Agent(script, tools=[sail], guardrails=[Code("", "tool_results")]) as agent:
+        assert reported(await sailing(agent)) == ["The code: ", "****, tonight", "dover"]
+
+
+async def test_the_time_of_a_guardrail_is_not_that_of_the_tool() -> None:
+    class Slow(Word):
+        async def check(self, content: str) -> GuardrailResult:
+            await asyncio.sleep(0.06)
+            return await super().check(content)
+
+    script = ScriptedProvider([calls("sail"), says("Done.").expecting(result="arrived")])
+    sail = reporting("out", "half way", "in", timeout_s=0.15)
+    async with Agent(script, tools=[sail], guardrails=[Slow("4711", "tool_results")]) as agent:
+        assert reported(await sailing(agent)) == ["out", "half way", "in"]
+    script.assert_finished()
+
+
+async def test_a_tool_that_reports_still_runs_out_of_time_beside_a_guardrail() -> None:
+    @tool(timeout_s=0.1)
+    async def drift() -> AsyncIterator[str]:
+        """Drift for ever."""
+        while True:
+            yield "adrift"
+            await asyncio.sleep(0.03)
+
+    script = ScriptedProvider([calls("drift"), says("Done.").expecting(result="did not finish within")])
+    async with Agent(script, tools=[drift], guardrails=[Word("4711", "tool_results")]) as agent:
+        assert reported(await sailing(agent))
+    script.assert_finished()
+
+
+async def test_thousands_of_reports_are_noted_once() -> None:
+    script = ScriptedProvider([calls("sail"), says("Done.")])
+    guard = Word("4711", "tool_results", by="****")
+    sail = reporting(*[f"{n}: 4711" for n in range(2_000)])
+    async with Agent(script, tools=[sail], guardrails=[guard]) as agent:
+        seen = await sailing(agent)
+    assert len(reported(seen)) == 2_000
+    assert len([event for event in seen if isinstance(event, Guarded)]) == 1

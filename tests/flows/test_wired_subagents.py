@@ -143,6 +143,65 @@ async def test_a_sub_agent_may_use_no_more_than_is_left_above() -> None:
     assert "it reached a limit before it was done" in repr(turn.messages)
 
 
+@tool
+async def wait(seconds: float) -> str:
+    """Wait.
+
+    seconds: how long
+    """
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+async def test_a_sub_agent_works_no_longer_than_the_one_above_may() -> None:
+    worker = pilot(*[calls("wait", seconds=0.2) for _ in range(20)], says("Never."), tools=[wait])
+    above = captain(
+        calls("spawn", task="Wait."),
+        says("Done.").expecting(result="it reached a limit before it was done"),
+        subagents=[worker],
+        budget=Budget(seconds=0.5),
+    )
+    async with above as agent:
+        assert (await agent.run("Wait.")).text == "Done."
+    assert len(worker.provider.requests) < 10
+
+
+async def test_a_sub_agent_has_no_more_time_than_is_left_above() -> None:
+    storage, worker = MemoryStorage(), pilot(says("Done."), budget=Budget(seconds=300))
+    above = captain(
+        calls("wait", seconds=0.2),
+        calls("spawn", task="Go on."),
+        says("Done."),
+        subagents=[worker],
+        tools=[wait],
+        storage=storage,
+        budget=Budget(seconds=60),
+    )
+    async with above as agent, agent.session("s") as session:
+        await session.run("Go on.")
+        (started,) = [each for each in await entries(storage, "s") if isinstance(each, SubagentStarted)]
+        row = await storage.get_session(started.session_id)
+    assert row is not None
+    assert 0 < row.metadata["subagent"]["budget"]["seconds"] <= 59.8
+
+
+async def test_a_person_who_takes_their_time_takes_none_of_a_sub_agents() -> None:
+    worker = pilot(calls("book", port="Dover"), says("Booked."), tools=[book], permissions="ask")
+    above = captain(
+        calls("spawn", task="Book."),
+        says("Done.").expecting(result="Booked."),
+        subagents=[worker],
+        budget=Budget(seconds=0.6),
+    )
+    async with above as agent, agent.session("s") as session:
+        with pytest.raises(TurnUnfinished):
+            await session.run("Book.")
+        await asyncio.sleep(0.8)
+        await session.approve()
+        assert (await session.turn_result()).text == "Done."
+    assert ran == ["Dover"]
+
+
 async def test_what_a_sub_agent_needs_leave_for_is_asked_at_the_root() -> None:
     worker = pilot(
         calls("book", port="Dover"),

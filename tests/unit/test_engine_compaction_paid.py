@@ -10,6 +10,7 @@ from told_provider import USED, Told, ended
 from gnomon import Agent, TextDelta
 from gnomon.contracts.compactor import Ask
 from gnomon.errors import ContextTooLong
+from gnomon.storage.memory import MemoryStorage
 from gnomon.types.messages import Message
 from gnomon.types.requests import Request
 
@@ -32,11 +33,15 @@ class Asking:
 
     async def compact_asking(self, messages: Sequence[Message], budget: int, ask: Ask) -> tuple[Message, ...]:
         self.shown.append(len(messages))
+        if self._way == "idle":
+            return tuple(messages)
         await ask(Request(model="", messages=(Message.user("Make it short."),)))
         if self._way == "fails":
             raise ContextTooLong("there is no way")
         if self._way == "breaks":
             raise KeyError("no such key")
+        if self._way == "shorter":
+            return (Message.user("In short."), *messages[-2:])
         return tuple(messages) if self._way == "same" else (*messages, Message.user(LONG))
 
 
@@ -59,6 +64,50 @@ async def test_what_came_to_nothing_is_paid_for_by_the_turn(way: str, store: str
     assert turn.usage.input_tokens == 200
     assert turn.cost == pytest.approx(0.0004)
     assert "Make it short" not in repr(turn.messages)
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+@pytest.mark.parametrize("way", ["fails", "breaks", "same", "longer"])
+async def test_what_was_asked_for_by_hand_and_came_to_nothing_is_paid_for_by_the_session(
+    way: str, is_short: bool
+) -> None:
+    """And it changes nothing else: the model is shown the same, also by who opens the session later."""
+    store = MemoryStorage()
+    shown = [LONG, "Fine.", "Well?", "Fine."]
+    async with Agent(Told(*[FINE] * 4), compactor=Asking("shorter"), models=PRICES, storage=store) as agent:
+        session = agent.session("s")
+        await session.run(LONG)
+        await session.run("Well?")
+        if is_short:
+            assert await session.compact() is not None
+            await session.run("And now?")
+            shown = ["In short.", *shown[2:], "And now?", "Fine."]
+        cost, seen = (await session.refresh()).cost, (await session.refresh()).position
+    assert cost is not None
+    made = Agent(Told(FINE), compactor=Asking(way), context_tokens=10, models=PRICES, storage=store)
+    async with made as agent:
+        session = agent.session("s")
+        if way == "same":
+            assert await session.compact() is None
+        else:
+            with pytest.raises(ContextTooLong, match="asking"):
+                await session.compact()
+        status = await session.refresh()
+        assert (status.cost, status.position) == (pytest.approx(cost + 0.0002), seen + 1)
+    told = Told(FINE)
+    async with Agent(told, models=PRICES, storage=store) as agent:
+        await agent.session("s").run("And later?")
+        assert (await agent.session("s").refresh()).cost == pytest.approx(cost + 0.0004)
+    assert [message.text for message in told.requests[0].messages] == [*shown, "And later?"]
+
+
+async def test_what_asked_nobody_anything_leaves_nothing_behind() -> None:
+    async with Agent(Told(FINE), compactor=Asking("idle"), models=PRICES) as agent:
+        session = agent.session("s")
+        await session.run(LONG)
+        before = await session.refresh()
+        assert await session.compact() is None
+        assert await session.refresh() == before
 
 
 async def test_a_view_that_is_longer_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:

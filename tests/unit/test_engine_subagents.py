@@ -92,6 +92,14 @@ def test_a_share_is_a_part_of_what_is_left_and_no_more_than_the_agents_own() -> 
     assert share_of(Budget(), Budget(), turn(), 2) == Budget()
 
 
+def test_each_may_have_all_the_time_that_is_left_and_no_more_than_the_agents_own() -> None:
+    above = Budget(seconds=60)
+    assert share_of(above, Budget(), turn(), 3, 20.0).seconds == 20
+    assert share_of(above, Budget(seconds=5), turn(), 3, 20.0).seconds == 5
+    assert share_of(above, Budget(), turn(), 3).seconds == 60, "the one above does not run"
+    assert 0 < (share_of(above, Budget(seconds=5), turn(), 3, -1.0).seconds or 0) < 0.01
+
+
 def test_a_share_of_nothing_is_not_without_limit() -> None:
     share = share_of(Budget(tokens=10, cost=0.1), Budget(), turn(tokens=99, cost="5"), 4)
     assert share.tokens == 1

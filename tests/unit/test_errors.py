@@ -281,6 +281,15 @@ HARMLESS = [
     "the token count is 5",
     "tool call 'call_abc123DEF456' was started and never ended [rule S3]",
     "日本語 and ελληνικά",
+    "request 0HMVD9G3K8Q2N:00000002 and chatcmpl-9aBcDeFgHiJkLmNoPqRsTuVwXyZ01 failed",
+    "request_id=01JD3K8Q2NABCDEFGHJKMNPQRS, trace 4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    "models/lora_r8_alpha16_lr2e-4_epochs3_batch16_seed42_final/adapter.safetensors",
+    "accounts/fireworks/models/llama-v3p1-405b-instruct, us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "~/.cache/huggingface/hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e",
+    "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+    "arn:aws:iam::123456789012:role/x may not assume arn:aws:sts::123456789012:assumed-role/y",
+    "see https://hooks.example.org/services/documentation-of-everything and C:/data/glc_maps/a.png",
+    "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYDVQQGEwJJRTES",
     "",
 ]
 
@@ -309,12 +318,32 @@ def test_an_error_made_from_another_holds_no_secret_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", ["'a' * n", "'QUJD' * (n // 4)", "'a-' * (n // 2)", "'eyJ' * (n // 3)", "' ' * n"]
+    "run",
+    ["'a' * n", "'QUJD' * (n // 4)", "'a-' * (n // 2)", "'eyJ' * (n // 3)", "' ' * n", "'-eyJ' * (n // 4)"],
 )
 def test_a_long_text_is_scrubbed_in_linear_time(run: str) -> None:
     """A vendor may echo an attachment. What is quadratic takes minutes here, and freezes the event loop."""
     code = f"from gnomon.errors import scrub; n = 300_000; text = {run}; assert scrub(text) == text"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_secret_in_a_long_reply_is_found_before_anybody_waits_for_it() -> None:
+    """Ten megabytes of prose that speaks of tokens and keys, with one that is real at the end."""
+    code = f"""
+from gnomon.errors import BadRequest
+text = "the token of a request, its api and the secret key: see https://example.org/a. " * 125_000
+said = BadRequest(text + "{OPENAI}").message
+assert len(said) > 9_000_000 and said.endswith("sk-[redacted]"), said[-80:]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY"])
+def test_a_private_key_goes_from_its_first_line_to_its_last(kind: str) -> None:
+    body = "\n".join(["MIIEpAIBAAKCAQEA7bq8" * 3] * 20)
+    text = scrub(f"token=-----BEGIN {kind}-----\n{body}\n-----END {kind}----- is refused")
+    assert text.endswith("[redacted] is refused")
+    assert "MIIE" not in text
 
 
 def test_a_code_that_only_repeats_the_status_is_not_said_twice() -> None:

@@ -53,6 +53,9 @@ class Guardrail(Protocol):
       held in order and released only as far as all guardrails have passed; the
       ledger and `Done` must carry what was released. An input that tripped must
       stay in the ledger, and out of every later view (G1).
+    - what a tool reports while it works must be judged like its result before
+      anybody is shown it. What is stopped must not be shown, and the turn stops
+      when the call has ended: it is not cut off in the middle of its effect (G1).
     - a tripped input must stop the turn before a token is paid for, or, when the
       check runs beside the model, before anything is released (G2).
     - a list of words must match whole words, case-folded and Unicode-normalised,

@@ -31,6 +31,11 @@ class Aside:
         self.usage = Usage()
         self.cost: Decimal | None = Decimal(0)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing was spent as far as is known."""
+        return self.usage == Usage() and self.cost == 0
+
     async def __call__(self, request: Request) -> Response:
         agent = self._agent
         if not request.model:

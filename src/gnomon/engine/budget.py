@@ -60,6 +60,12 @@ class Meter:
         if self._budget.seconds is not None:
             self._started = self._clock.monotonic()
 
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turn may still run; `None` where there is no limit."""
+        limit = self._budget.seconds
+        return None if limit is None else limit - (self._clock.monotonic() - self._started)
+
     def near(self, turn: TurnState) -> list[BudgetWarning]:
         """The limits that little is left of, and that nobody was warned of in this turn."""
         budget = self._budget

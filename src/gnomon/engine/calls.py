@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
@@ -64,8 +64,10 @@ class Calls:
         *,
         family: Family | None = None,
         budget: Budget | None = None,
+        seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._agent = agent
+        self._seconds_left = seconds_left
         self._clock = clock
         self._family = family
         self._budget = budget or agent.budget
@@ -164,7 +166,8 @@ class Calls:
         for job in jobs:
             assert isinstance(job.tool, Subagents)
             started, task = turn.subagents[job.call.id], job.tool.task(job.call.arguments)
-            share = share_of(self._budget, task.agent.budget, turn, len(turn.running_subagents))
+            count, seconds = len(turn.running_subagents), self._seconds_left()
+            share = share_of(self._budget, task.agent.budget, turn, count, seconds)
             await self._family.start(started, task, share)
             self._ensured.add(started.session_id)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import msgspec
 
@@ -24,6 +24,8 @@ from gnomon.types.requests import Usage
 __all__ = ["Compaction", "Context"]
 
 log = logging.getLogger("gnomon.context")
+
+_Reason: TypeAlias = Literal["budget", "too_long", "asked"]
 
 LIMIT_S = 300.0
 """How long a compaction may take."""
@@ -84,7 +86,7 @@ class Context:
     async def compacted(
         self,
         fold: Fold,
-        reason: Literal["budget", "too_long", "asked"],
+        reason: _Reason,
         ask: Ask,
         *,
         turn_id: str = "",
@@ -96,14 +98,30 @@ class Context:
         messages = await self._compact(tuple(fold.messages), max(budget - self._of(new), 1), ask)
         if len(messages) == len(fold.messages) and all(map(_same, messages, fold.messages)):
             return None
-        made, after = _compaction(fold, messages), self._counter.count_messages(messages)
+        after = self._counter.count_messages(messages)
         if after >= before and after > self.limit:
             raise ContextTooLong(f"compactor {self.name!r} made {after} tokens of {before}")
+        return self._entry(fold, messages, (before, after), reason, turn_id)
+
+    def unchanged(self, fold: Fold) -> Compacted:
+        """The view as it is: all there is to tell is what was spent on a shorter one."""
+        tokens = self._counter.count_messages(fold.messages)
+        return self._entry(fold, tuple(fold.messages), (tokens, tokens), "asked", "")
+
+    def _entry(
+        self,
+        fold: Fold,
+        messages: tuple[Message, ...],
+        tokens: tuple[int, int],
+        reason: _Reason,
+        turn_id: str,
+    ) -> Compacted:
+        made = _compaction(fold, messages)
         return Compacted(
             turn_id=turn_id,
             view_start=made.view_start,
-            tokens_before=before,
-            tokens_after=after,
+            tokens_before=tokens[0],
+            tokens_after=tokens[1],
             head=made.head,
             reason=reason,
             compactor=self.name,
@@ -152,7 +170,8 @@ def _compaction(fold: Fold, messages: tuple[Message, ...]) -> Compaction:
     kept = 0
     while kept < min(len(old), len(messages)) and _same(old[-1 - kept], messages[-1 - kept]):
         kept += 1
-    while kept and min(places[len(old) - kept :]) <= max(places[: len(old) - kept], default=0):
+    # What an earlier one has left out stands before the view, too, and must not come back.
+    while kept and min(places[len(old) - kept :]) <= max((*places[: len(old) - kept], fold.view_start - 1)):
         kept -= 1
     start = min(places[len(old) - kept :]) if kept else fold.seq + 1
     return Compaction(start, messages[: len(messages) - kept], messages)

@@ -157,6 +157,7 @@ class Loop:
                 self._clock,
                 family=self._family,
                 budget=self._budget,
+                seconds_left=self.planner.seconds_left,
             )
             self._made_calls.begin(*self._begun)
         return self._made_calls

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["GRACE_S", "Late", "Patience", "left_alone"]
@@ -51,6 +52,21 @@ class Patience:
         """Start the limit anew, or hold it."""
         if not self.is_over and self._limit_s is not None:
             self._timer.reschedule(asyncio.get_running_loop().time() + self._limit_s if running else None)
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """What is done meanwhile is not the work's: the rest of its time comes afterwards."""
+        end, now = self._timer.when(), asyncio.get_running_loop().time
+        if end is None or self._timer.expired():
+            yield
+            return
+        left = end - now()
+        self._timer.reschedule(None)
+        try:
+            yield
+        finally:
+            if not self.is_over:
+                self._timer.reschedule(now() + left)
 
     async def wait_for(self, work: Coroutine[Any, Any, _T], name: str) -> _T:
         """What the work gives or raises; `Late` when it has not ended in time."""

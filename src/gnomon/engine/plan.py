@@ -98,6 +98,10 @@ class Planner:
         self.epoch = epoch
         self._meter.start()
 
+    def seconds_left(self) -> float | None:
+        """How long the turn may still run, where that is limited."""
+        return self._meter.seconds_left
+
     def stop_after_this(self) -> None:
         """No more turns begin."""
         self._turns = 0

@@ -185,8 +185,15 @@ def child_id(key: str) -> str:
     return f"{CHILD}{sha256(f'subagent {key}'.encode()).hexdigest()[:32]}"
 
 
-def share_of(budget: Budget, agent: Budget, turn: TurnState, count: int) -> Budget:
-    """What one of so many may use: no more than its own budget, and its part of what is left above."""
+def share_of(
+    budget: Budget, agent: Budget, turn: TurnState, count: int, seconds: float | None = None
+) -> Budget:
+    """What one of so many may use: no more than its own budget, and its part of what is left above.
+
+    They work side by side, so each may have all the `seconds` that are left; those of the budget, where
+    the turn above does not run.
+    """
+    left = budget.seconds if seconds is None else seconds
     tokens = (
         None if budget.tokens is None else max(budget.tokens - (turn.usage.total_tokens or 0), 1) // count
     )
@@ -196,7 +203,7 @@ def share_of(budget: Budget, agent: Budget, turn: TurnState, count: int) -> Budg
     return Budget(
         rounds=agent.rounds,
         tokens=_least(agent.tokens, None if tokens is None else max(tokens, 1)),
-        seconds=agent.seconds,
+        seconds=_least(agent.seconds, None if left is None else max(left, 1e-3)),
         cost=_least(agent.cost, cost),
     )
 

@@ -26,6 +26,7 @@ from gnomon.engine.hooks import tool_step
 from gnomon.engine.ids import idempotency_key, new_id
 from gnomon.engine.patience import Late, Patience
 from gnomon.engine.permissions import Verdict, always_rule, arguments_hash
+from gnomon.engine.reports import Reports
 from gnomon.engine.turn import TurnState
 from gnomon.errors import AskUser, GnomonError, ToolDenied, ToolError, ToolTimeout
 from gnomon.types.codec import encodable
@@ -307,7 +308,7 @@ class ToolRunner:
             run_timer=patience.run_timer,
         )
         if traits.progress is not None and report is not None:
-            work = self._streamed(traits.progress, call, context, report)
+            work = self._streamed(traits.progress, call, context, report, patience)
         else:
             work = tool.execute(call.arguments, context)
         try:
@@ -322,14 +323,27 @@ class ToolRunner:
         call: ToolCall,
         context: ToolContext,
         report: Callable[[ToolProgress], None],
+        patience: Patience,
     ) -> ToolResult:
+        reports = self._reports(call)
         async with aclosing(tool.execute_stream(call.arguments, context)) as events:
             async for event in events:
                 if isinstance(event, ToolResult):
                     return event
-                if not context.cancelled:
-                    report(ToolProgress(self._turn_id, call.id, event.content))
+                shown = event.content
+                if reports is not None and not context.cancelled:
+                    with patience.held():
+                        shown = await reports.passed(shown)
+                if shown is not None and not context.cancelled:
+                    report(ToolProgress(self._turn_id, call.id, shown))
         raise TypeError(f"tool {call.name!r} ended without a result")
+
+    def _reports(self, call: ToolCall) -> Reports | None:
+        """Who looks at what the call reports. What is stopped stops the turn once the call has ended."""
+        guards = self._agent.guards
+        if guards is None or not guards.results:
+            return None
+        return Reports(guards.results, self._turn_id, call.id, self._note)
 
 
 def _status(error: ToolError) -> ToolStatus:

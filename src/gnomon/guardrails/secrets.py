@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from gnomon._secret_forms import FORMS, HEAD, Form, lowered
 from gnomon.contracts.guardrail import Position, Window
 from gnomon.errors import ConfigError
 from gnomon.guardrails._choices import OnMatch, chosen, named, standing
 from gnomon.guardrails._replacing import Found, mended, replaced, stopped
-from gnomon.guardrails._secret_forms import FORMS, HEAD, Form
 from gnomon.types.steps import GuardrailResult
 
 __all__ = ["SecretsGuardrail"]
@@ -67,7 +67,7 @@ class SecretsGuardrail:
 
     def _found(self, text: str) -> list[Found]:
         """In order, and none within another."""
-        low = text.replace("İ", "I").lower()  # the one letter that grows when it is made small
+        low = lowered(text)
         found = [self._secret(form, head) for form in FORMS for head in form.places(text, low)]
         kept: list[Found] = []
         for each in sorted(found):
@@ -80,5 +80,4 @@ class SecretsGuardrail:
     def _secret(self, form: Form, head: re.Match[str]) -> Found:
         """From its first to its last character; one too many, where it is too long."""
         start = head.start(head.re.groups)
-        tail = form.tail.match(head.string, head.end(), max(start + self._longest + 1, head.end()))
-        return Found(start, tail.end() if tail else head.end(), form.what, _MARK)
+        return Found(start, form.end(head, start + self._longest + 1), form.what, _MARK)

@@ -20,6 +20,7 @@ from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
 from gnomon.session._approving import Answer, below, decide, pending
+from gnomon.session._compacting import compact
 from gnomon.session._family import kin_of, tell_root
 from gnomon.session._fork_plan import fork_plan
 from gnomon.session._forking import forked
@@ -400,21 +401,7 @@ class LocalSession(Generic[Out]):
             )
         ledger = await self._opened()
         await ledger.whose()  # hooks are told
-        aside = Aside(runtime.agent, runtime.clock, ledger)
-        for _ in range(TRIES):
-            if ledger.fold.open_turn is not None:
-                raise Conflict(
-                    f"session {self._id!r} has an open turn", hint="wait for its end, or cancel it"
-                )
-            seen = ledger.fold.seq
-            made = await context.compacted(ledger.fold, "asked", aside)
-            if made is None:
-                return None
-            compacted = aside.paid(made)
-            if await ledger.try_receive((compacted,), seen):
-                return compacted
-            await ledger.refresh()
-        raise crowded(self._id)
+        return await compact(ledger, context, Aside(runtime.agent, runtime.clock, ledger))
 
     async def resume(self, *, take_over: bool = False) -> None:
         """Go on with what is open: after a crash, or under the new definition of a paused turn.
