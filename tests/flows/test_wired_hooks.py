@@ -306,6 +306,33 @@ async def test_a_hook_around_may_give_up_what_it_waits_for_and_wait_for_somethin
         assert (await ask(agent, "Book.")).turn.text == "Done."
 
 
+async def test_who_is_cancelled_twice_tells_the_hooks_of_every_end_all_the_same() -> None:
+    waits, diary = asyncio.Event(), Diary()
+
+    class Waiting(Diary):
+        async def before(self, event: HookEvent) -> None:
+            if event.kind == "model":
+                await self.wait()
+
+        async def after(self, event: HookEvent) -> None:
+            if event.kind == "turn":
+                await self.wait()
+
+        async def wait(self) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+    async with Agent(ScriptedProvider([]), hooks=[diary, Waiting()]) as agent:
+        run = asyncio.create_task(agent.run("Count."))
+        for _ in range(2):
+            await waits.wait()
+            waits.clear()
+            run.cancel()
+        await asyncio.wait({run})
+    ended = [event.kind for _, when, event in diary.book if when == "after"]
+    assert ended == ["model", "turn", "session"]
+
+
 async def test_a_turn_that_another_began_goes_on_before_the_hooks_as_a_second_attempt(tmp_path: Path) -> None:
     store, diary = f"sqlite:///{tmp_path}/s.db", Diary()
 
