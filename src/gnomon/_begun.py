@@ -36,6 +36,12 @@ def is_meant_for_us(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
+def _cancelling() -> int:
+    """How often the task that runs was asked to end, and has not taken that back."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 async def within(work: Awaitable[_T], limit_s: float | None) -> _T:
     """What the work gives; `Overdue` when it has not ended by then, and was cancelled.
 
@@ -51,7 +57,10 @@ async def within(work: Awaitable[_T], limit_s: float | None) -> _T:
             work = cast("Awaitable[_T]", Bounded(work, waits_for))
         timer = asyncio.timeout(limit_s)
         async with timer:
-            return await work
+            given = await work
+        if isinstance(work, Bounded) and (ending := work.ending) is not None:
+            raise ending  # it may keep that to itself; whoever waits for it is to end all the same
+        return given
     except TimeoutError:
         if timer is not None and timer.expired():
             raise Overdue from None
@@ -87,10 +96,22 @@ class Begun:
 
 
 class Bounded(Begun):
-    """The same of a coroutine that, once it was cancelled, is driven for `GRACE_S` more, and then dropped."""
+    """The same of a coroutine that, once it was cancelled, is driven for `GRACE_S` more, and then dropped.
+
+    A cancellation that is taken back, as by a timeout of the work's own, does not count.
+    """
 
     _cancelled: BaseException | None = None
+    _asked: int = 0
+    """How often its task was asked to end by then."""
     _end: float = 0.0
+
+    @property
+    def ending(self) -> BaseException | None:
+        """The cancellation that it is to end by."""
+        if self._cancelled is not None and _cancelling() < self._asked:
+            self._cancelled = None
+        return self._cancelled
 
     def __await__(self) -> Generator[object, object, object]:
         waits_for = self._waits_for
@@ -98,13 +119,14 @@ class Bounded(Begun):
             try:
                 told = yield from self._waited(waits_for)
             except BaseException as error:  # noqa: BLE001 - it is passed on
-                if self._cancelled is None and isinstance(error, asyncio.CancelledError):
-                    self._cancelled, self._end = error, asyncio.get_running_loop().time() + GRACE_S
+                if self.ending is None and isinstance(error, asyncio.CancelledError) and _cancelling():
+                    self._cancelled, self._asked = error, _cancelling()
+                    self._end = asyncio.get_running_loop().time() + GRACE_S
                 go_on, given = self._work.throw, error
             else:
-                if self._cancelled is not None and asyncio.get_running_loop().time() >= self._end:
+                if (ending := self.ending) is not None and asyncio.get_running_loop().time() >= self._end:
                     self._drop()
-                    raise self._cancelled
+                    raise ending
                 go_on, given = self._work.send, told
             try:
                 waits_for = go_on(given)
@@ -113,7 +135,7 @@ class Bounded(Begun):
 
     def _waited(self, waits_for: Any) -> Generator[object, object, object]:
         """What the work waits for; in its time of grace no longer than that."""
-        if self._cancelled is None or waits_for is None:
+        if self.ending is None or waits_for is None:
             return (yield waits_for)
         loop = asyncio.get_running_loop()
         rung: asyncio.Future[None] = loop.create_future()

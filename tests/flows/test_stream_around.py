@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
+from wired import WordByWord, ask_and_read
 
 from gnomon import Agent, TurnUnfinished, tool
+from gnomon.contracts.guardrail import Window
 from gnomon.providers.scripted import ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
+from gnomon.stream import Stream
+from gnomon.types.events import Finish, ProviderEvent, TextDelta
+from gnomon.types.requests import Request
 
 SOON_S = 20.0
 
@@ -73,3 +79,22 @@ async def test_an_answer_by_another_agent_does_not_make_it_run_the_session() -> 
         assert not stranger.requests
     async with owner() as clerk:
         assert (await clerk.session("s").turn_result()).text == "Noon."
+
+
+async def test_what_a_guardrail_stopped_is_told_once_also_where_it_stood_in_several_blocks() -> None:
+    class Blocks(ScriptedProvider):
+        def stream(self, request: Request) -> Stream:
+            return Stream(self._blocks(), provider="scripted", model="scripted")
+
+        async def _blocks(self) -> AsyncGenerator[ProviderEvent, None]:
+            for index, text in enumerate(("One, then ", "two, then ", "seven.")):
+                yield TextDelta(index, text)
+                await asyncio.sleep(0.02)  # the reader hears of each as it is said
+            yield Finish(stop_reason="end_turn")
+
+    guard = WordByWord("seven", "output", view=Window(5))
+    async with Agent(Blocks([]), guardrails=[guard]) as agent, agent.session("s") as session:
+        told = await ask_and_read(session.stream("Count."))
+    assert told.turn.error is not None
+    assert told.turn.error.code == "guardrail_tripped"
+    assert told.deltas == told.turn.text == "One, then two, then "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 from wired import DOORS, USED, Around, Diary, ask_and_read, asked_of
 
-from gnomon import Agent, tool
+from gnomon import Agent, _begun, tool
 from gnomon.contracts.hook import Step
 from gnomon.errors import BadRequest, HookFailed
 from gnomon.hooks.chain import PATIENCE_S
@@ -265,6 +266,71 @@ async def test_a_hook_that_waits_is_ended_with_its_turn() -> None:
         assert (turn.stop, script.requests) == ("cancelled", [])
         assert time.monotonic() - began < PATIENCE_S / 2
     assert [event.error.code for event in diary.pages("model")] == ["cancelled"]
+
+
+async def test_a_cancel_that_a_hook_keeps_to_itself_ends_the_run_all_the_same() -> None:
+    waits = asyncio.Event()
+
+    class Keeping(Diary):
+        async def before(self, event: HookEvent) -> None:
+            if event.kind == "model":
+                waits.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+
+    script = ScriptedProvider(["Never."])
+    async with Agent(script, hooks=[Keeping()]) as agent:
+        run = asyncio.create_task(agent.run("Count."))
+        await waits.wait()
+        run.cancel()
+        await asyncio.wait({run})
+    assert run.cancelled()
+    assert script.requests == []
+
+
+@DOORS
+async def test_a_hook_around_may_give_up_what_it_waits_for_and_wait_for_something_else(
+    ask: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_begun, "GRACE_S", 0.05)
+
+    class Elsewhere(Diary):
+        async def around(self, event: HookEvent, call: Step) -> PullStream[RunEvent]:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await asyncio.Event().wait()
+            await asyncio.sleep(0.1)
+            return await call(event)
+
+    async with Agent(ScriptedProvider(["Done."]), hooks=[Elsewhere()]) as agent:
+        assert (await ask(agent, "Book.")).turn.text == "Done."
+
+
+async def test_who_is_cancelled_twice_tells_the_hooks_of_every_end_all_the_same() -> None:
+    waits, diary = asyncio.Event(), Diary()
+
+    class Waiting(Diary):
+        async def before(self, event: HookEvent) -> None:
+            if event.kind == "model":
+                await self.wait()
+
+        async def after(self, event: HookEvent) -> None:
+            if event.kind == "turn":
+                await self.wait()
+
+        async def wait(self) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+    async with Agent(ScriptedProvider([]), hooks=[diary, Waiting()]) as agent:
+        run = asyncio.create_task(agent.run("Count."))
+        for _ in range(2):
+            await waits.wait()
+            waits.clear()
+            run.cancel()
+        await asyncio.wait({run})
+    ended = [event.kind for _, when, event in diary.book if when == "after"]
+    assert ended == ["model", "turn", "session"]
 
 
 async def test_a_turn_that_another_began_goes_on_before_the_hooks_as_a_second_attempt(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -164,3 +166,56 @@ async def test_work_that_cancels_itself_has_failed(pause_s: float) -> None:
 
     with pytest.raises(BrokenOff):
         await within(cancels(), 5)
+
+
+async def test_work_that_keeps_a_cancellation_to_itself_ends_its_caller() -> None:
+    async def keeps() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.001)
+        return "as if nothing had been"
+
+    for limit_s in (None, 5):
+        task = asyncio.ensure_future(within(keeps(), limit_s))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+
+
+async def by_timeout() -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(3600)
+
+
+async def by_a_group() -> None:
+    async def fails() -> None:
+        raise ValueError
+
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            await asyncio.sleep(3600)
+
+
+async def by_another_task() -> None:
+    other = asyncio.ensure_future(asyncio.sleep(3600))
+    asyncio.get_running_loop().call_soon(other.cancel)
+    with suppress(asyncio.CancelledError):
+        await other
+
+
+@pytest.mark.parametrize("cancels", [by_timeout, by_a_group, by_another_task])
+async def test_a_cancellation_that_the_work_took_back_does_not_count(
+    cancels: Callable[[], Awaitable[None]],
+) -> None:
+    async def goes_on() -> str:
+        await cancels()
+        await asyncio.sleep(0.1)  # longer than the time of grace
+        return "done"
+
+    assert await within(goes_on(), None) == "done"
+    assert await within(goes_on(), 5) == "done"
+    assert cancelling() == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from replay_stage import Tools, edited, recorded, replayed_same, without
+from replay_stage import Tools, edited, recorded, replayed_same, taped, without
 
 from gnomon import Agent, tool
 from gnomon.contracts.guardrail import GuardrailResult, Position
@@ -15,7 +15,7 @@ from gnomon.errors import TurnUnfinished, Unauthorized
 from gnomon.providers.scripted import Line, ScriptedProvider, calls, fails, says
 from gnomon.replay import replay
 from gnomon.session.local import LocalSession
-from gnomon.types.events import SubagentFinished, SubagentStarted, ToolFinished
+from gnomon.types.events import ModelStarted, SubagentFinished, SubagentStarted, ToolFinished
 from gnomon.types.requests import Request
 
 
@@ -128,6 +128,26 @@ async def test_a_call_that_needs_no_leave_any_more_is_a_difference() -> None:
 
 
 # --- sub-agents
+
+
+async def test_results_of_sub_agents_that_were_heard_of_one_after_another_are_no_difference() -> None:
+    """One had ended, and was collected, before the runner heard of the one whose call stands first."""
+    agent, _ = family(3)
+    async with agent, asyncio.timeout(20):
+        session = agent.session("s")
+        await session.run("go")
+        entries = [read.entry for read in (await recorded(session)).events]
+    started = max(at for at, entry in enumerate(entries) if isinstance(entry, SubagentStarted)) + 1
+    asked = next(at for at, entry in enumerate(entries) if at > started and isinstance(entry, ModelStarted))
+    between = entries[started:asked]
+    finished = [entry for entry in between if isinstance(entry, SubagentFinished)]
+    results = [entry for entry in between if isinstance(entry, ToolFinished)]
+    first, second, third = sorted(results, key=lambda entry: entry.result.call_id)
+    found = await replay(
+        taped(*entries[:started], *finished, second, first, third, *entries[asked:]), agent=agent
+    )
+    found.check()
+    assert found.rounds == 2
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 12])

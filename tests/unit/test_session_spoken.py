@@ -65,3 +65,16 @@ def test_where_something_else_was_said_nothing_is_added() -> None:
     spoken = Spoken()
     spoken.take(TextDelta(0, "Yes"))
     assert list(spoken.rest(Message.assistant("No."))) == []
+
+
+@pytest.mark.parametrize("count", range(1, len(SAID) + 1))
+def test_of_a_message_that_was_cut_short_no_text_is_shown_twice(count: int) -> None:
+    """Of its blocks, one text was kept."""
+    spoken, fold = Spoken(), StreamFold()
+    for event in SAID[:count]:
+        spoken.take(event)
+        fold.add(event)
+    cut = Message.assistant(WHOLE.text)
+    for event in spoken.rest(cut):
+        fold.add(event)
+    assert fold.message.text == cut.text

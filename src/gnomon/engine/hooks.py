@@ -83,16 +83,21 @@ class Watched:
                 await hook.after(replace(turn, ended_at=now, error=getattr(entry, "error", None)))
 
     async def end(self) -> None:
-        """The runner lets go of the session, and of a turn that is still open."""
-        if self.unseen:
-            await self.see()  # what was written while somebody left
-        now = self._clock.now()
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            await self._hook.after(replace(turn, ended_at=now))
-        session, self._session = self._session, None
-        if session is not None:
-            await self._hook.after(replace(session, ended_at=now))
+        """The runner lets go of the session, and of a turn that is still open, however much it is hurried."""
+        try:
+            if self.unseen:
+                await self.see()  # what was written while somebody left
+        finally:
+            turn, self._turn = self._turn, None
+            session, self._session = self._session, None
+            try:
+                await self._over(turn)
+            finally:
+                await self._over(session)
+
+    async def _over(self, event: HookEvent | None) -> None:
+        if event is not None:
+            await self._hook.after(replace(event, ended_at=self._clock.now()))
 
     def _a_turn(self, turn_id: str, now: datetime, attempt: int = 1) -> HookEvent:
         return HookEvent(

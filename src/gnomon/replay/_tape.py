@@ -241,6 +241,9 @@ class Tape:
         place, expected = found
         if isinstance(entry, ASKING) and self.cancelled_at(place) is not None:
             return  # the cancel comes while the model is asked
+        if (later := self._heard_later(entry, expected)) is not None:
+            self._take_early(later)
+            return
         self.take_to(place)
         wrong = mismatch(entry, expected, self._call_of(entry, expected))
         if wrong is not None and not self._is_guarded(entry, expected):
@@ -250,6 +253,27 @@ class Tape:
             self.stop(wrong, self.events[place].seq)
             raise Stopped
         self.take()
+
+    def _heard_later(self, entry: LedgerEntry, expected: LedgerEntry) -> int | None:
+        """Where the same result stands when the runner heard of sub-agents that ended one after another."""
+        turn = self.fold.turn
+        if turn is None or not isinstance(entry, ToolFinished) or not isinstance(expected, ToolFinished):
+            return None
+        call_id, next_id = entry.result.call_id, expected.result.call_id
+        if call_id == next_id or None in (turn.finished_of(call_id), turn.finished_of(next_id)):
+            return None
+        for place, other in self._of_runner():
+            if not isinstance(other, ToolFinished):
+                return None
+            if other.result.call_id == call_id:
+                return place if mismatch(entry, other, "") is None else None
+        return None
+
+    def _take_early(self, place: int) -> None:
+        read = self.events[place]
+        self._early.add(place)
+        self._note(read.entry, read.seq)
+        self.fold.take(read.seq, read.entry, read.at)
 
     def _is_guarded(self, entry: LedgerEntry, expected: LedgerEntry) -> bool:
         """Whether both are the result of one call, which is not as it was given: a guardrail is not asked."""

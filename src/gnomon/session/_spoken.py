@@ -31,12 +31,15 @@ class Spoken:
     def __init__(self) -> None:
         self._blocks: dict[int, list[str]] = {}
         self._ended: set[int] = set()
+        self._texts: set[int] = set()
 
     def take(self, event: RunEvent) -> None:
         """What was shown."""
         match event:
             case TextDelta(index=index, text=text) | ThinkingDelta(index=index, text=text):
                 self._blocks.setdefault(index, []).append(text)
+                if isinstance(event, TextDelta):
+                    self._texts.add(index)
             case ToolCallDelta(index=index, arguments=text):
                 self._blocks.setdefault(index, []).append(text)
             case ToolCallStart(index=index):
@@ -47,20 +50,35 @@ class Spoken:
             case ModelStarted() | AttemptDiscarded():
                 self._blocks.clear()
                 self._ended.clear()
+                self._texts.clear()
             case _:
                 pass
 
     def rest(self, message: Message) -> Iterator[StreamEvent]:
         """What of the message was not shown. Its parts are the blocks, in their order."""
         known = sorted(self._blocks)
+        if self._is_cut_short(message):
+            said = "".join(self._said(index) for index in known if index in self._texts)
+            if rest := _after(said, message.text):
+                yield TextDelta(known[-1] + 1, rest)
+            return
         last = known[-1] if known else -1
         for at, part in enumerate(message.content):
             if at >= len(known):  # a call knows its block
                 last = part.index if isinstance(part, ToolCall) and part.index > last else last + 1
             yield from self._missing(known[at] if at < len(known) else last, part)
 
+    def _is_cut_short(self, message: Message) -> bool:
+        """Whether of several blocks the text was kept alone, and all of it is one part."""
+        if len(message.content) != 1 or not isinstance(message.content[0], Text):
+            return False
+        return len(self._blocks) > 1 or bool(self._blocks.keys() - self._texts)
+
+    def _said(self, index: int) -> str:
+        return "".join(self._blocks.get(index, ()))
+
     def _missing(self, index: int, part: Part) -> Iterator[StreamEvent]:
-        said = "".join(self._blocks.get(index, ()))
+        said = self._said(index)
         match part:
             case Text(text=text) if rest := _after(said, text):
                 yield TextDelta(index, rest)
