@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from session_stage import answered, make_row, opening, write
 
 from gnomon import Agent, sync
 from gnomon.errors import Conflict
 from gnomon.providers.scripted import Line, ScriptedProvider, calls, says
 from gnomon.storage.memory import MemoryStorage
-from gnomon.types.events import TurnFinished
+from gnomon.types.events import CancelRequested, SubagentStarted, TurnFinished
+from gnomon.types.messages import ToolCall
 from gnomon.types.requests import Request
 from storing import sqlite_url
 
@@ -55,6 +58,21 @@ async def test_those_of_agents_that_are_not_known_here_are_left_out() -> None:
         await agent.session("s").run("one")
     async with made(storage, knows=False) as agent:
         assert await agent.session("s").subagents() == ()
+
+
+async def test_one_that_was_named_and_never_started_ends_with_the_turn_above_it() -> None:
+    """The turn was cancelled by a process that was lost in between."""
+    storage = MemoryStorage()
+    call = ToolCall("c1", "worker", '{"task":"one"}')
+    async with made(storage) as agent, asyncio.timeout(20):
+        await make_row(storage, agent="chief")
+        named = SubagentStarted("t1", "sub_1", "sub_1", "worker", call.id)
+        await write(storage, *opening(agent), answered(call), named, CancelRequested("now", "enough"))
+        session = agent.session("s")
+        (subagent,) = await session.subagents()
+        assert (await subagent.wait()).status == "cancelled"
+        assert (await session.turn_result()).stop == "cancelled"
+        assert (await subagent.wait()).status == "cancelled"
 
 
 def test_without_an_event_loop(tmp_path: Path) -> None:

@@ -93,8 +93,21 @@ class LocalSubagent:
             if not _has_ended(ledger.fold):
                 self._above.look_at(self._parent_id)  # which also starts it, where that was never done
             while not _has_ended(ledger.fold):
+                if not ledger.fold.seq and await self._is_given_up(ledger):
+                    return SubagentResult(id=self.id, status="cancelled", cost=0.0)
                 await self._news(ledger, news)
         return await _result(ledger, self._runtime.agent.answer)
+
+    async def _is_given_up(self, ledger: Ledger) -> bool:
+        """Whether it was named, and the turn above it ended before it was started."""
+        above = await self._above.ledger(self._parent_id)
+        await above.refresh()
+        turn = above.fold.open_turn
+        running = turn.running_subagents if turn is not None else ()
+        if self.id in above.fold.left or any(each.session_id == self.id for each in running):
+            return False
+        await ledger.refresh()
+        return not ledger.fold.seq
 
     async def _news(self, ledger: Ledger, news: asyncio.Event) -> None:
         """Until something is written here; what another process writes is looked for."""
