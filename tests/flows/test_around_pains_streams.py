@@ -117,7 +117,7 @@ async def test_pain_26_an_error_after_the_first_chunk_is_tried_again(
     """Whoever read the first half is told to drop it; what it used is in the bill."""
     async with asked_twice(path, way, (Send(SHOWN), *FAULTS[fault])) as (agent, server):
         fold, kinds = StreamFold(), []
-        async with agent.session("s").stream("Say it.") as run:
+        async with agent.stream("Say it.") as run:
             async for event in run:
                 fold.add(event)
                 kinds.append(type(event))
@@ -126,7 +126,7 @@ async def test_pain_26_an_error_after_the_first_chunk_is_tried_again(
     assert kinds.count(AttemptDiscarded) == 1
     assert kinds.index(TextDelta) < kinds.index(AttemptDiscarded)
     assert run.turn.usage == Usage(input_tokens=130, output_tokens=6)
-    (completed,) = of_kind(await written(path), MessageCompleted)
+    (completed,) = of_kind(await written(path, run.session_id), MessageCompleted)
     assert completed.message.text == "All of it."
     assert [spent.total_tokens for spent in completed.response.discarded] == [62]
 

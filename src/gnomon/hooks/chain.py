@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Protocol, TypeAlias, cast, get_args
+from typing import Any, Protocol, TypeAlias, cast, final, get_args
 
 from gnomon._begun import Bounded, BrokenOff, Overdue, is_meant_for_us, within
 from gnomon.contracts.hook import Hook, Step, SupportsAround
@@ -39,6 +39,7 @@ def hook_name(hook: object) -> str:
     return given if isinstance(given, str) and given else type(hook).__name__
 
 
+@final
 class Chain:
     """Hooks in their order: the first is the outermost, whose `after` runs last.
 
