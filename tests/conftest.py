@@ -131,6 +131,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["exchanges"], output["notes"] = dict(counted.exchanges), dict(counted.notes)
+        output["kills"] = {what: dict(counts) for what, counts in counted.kills.items()}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -138,11 +139,16 @@ def pytest_testnodedown(node: object) -> None:
     output = getattr(node, "workeroutput", {})
     counted.exchanges.update(output.get("exchanges", {}))
     counted.notes.update(output.get("notes", {}))
+    for what, counts in output.get("kills", {}).items():
+        counted.kills.setdefault(what, Counter()).update(counts)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, what in sorted(counted.notes.items()):
         terminalreporter.write_line(f"recorded traffic, {name}: {what}")
+    for what, counts in sorted(counted.kills.items()):
+        told = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+        terminalreporter.write_line(f"killed, {what}: {told}")
     _count_the_skipped(terminalreporter)
     if counted.exchanges:
         counts = ", ".join(f"{count} by {who}" for who, count in sorted(counted.exchanges.items()))

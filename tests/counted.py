@@ -9,3 +9,6 @@ exchanges: Counter[str] = Counter()
 
 notes: dict[str, str] = {}
 """Anything else, by its name."""
+
+kills: dict[str, Counter[str]] = {}
+"""What came of runners that were killed, by their scene and store."""

@@ -18,6 +18,7 @@ import msgspec
 from effects import Effects
 from killed_agent import Job
 
+import counted
 import servers
 from gnomon.contracts.storage import Storage
 from storing import Child, child, opened, sqlite_url
@@ -52,6 +53,7 @@ class Killing:
         before it comes to its point.
         """
         self._runs += 1
+        self.counts["runs"] += 1
         session = f"run-{self._runs}"
         effects = self._folder / session
         killed = [self._once(session, effects, *point) for point in points]
@@ -97,7 +99,7 @@ class Killing:
 
 @contextmanager
 def killing_on(store: str, folder: Path, check: Check, scene: str = "killed_agent") -> Iterator[Killing]:
-    """A store, and what is counted on it, for whoever runs this with -s."""
+    """A store, and what is counted on it for the end of the run."""
     if store == "sqlite":
         url = sqlite_url(folder / "store.db")
     else:
@@ -105,4 +107,4 @@ def killing_on(store: str, folder: Path, check: Check, scene: str = "killed_agen
     with child(sys.executable, str(RUNNER), scene) as runner:
         made = Killing(url, folder, runner, check, scene)
         yield made
-    print(f"\n{store}: " + ", ".join(f"{n} {what}" for what, n in sorted(made.counts.items())))
+    counted.kills.setdefault(f"{scene} on {store}", Counter()).update(made.counts)
