@@ -207,7 +207,7 @@ def _root_of(metadata: dict[str, object]) -> object:
 
 
 def _check_calls(entries: list[Event], effects: Effects) -> Counter[str]:
-    counts: Counter[str] = Counter(runs=1)
+    counts: Counter[str] = Counter(sessions=1)
     calls = [call for entry in of_kind(entries, MessageCompleted) for call in entry.message.tool_calls]
     results = [entry.result for entry in of_kind(entries, ToolFinished)]
     assert sorted(result.call_id for result in results) == sorted(call.id for call in calls)

@@ -142,7 +142,7 @@ async def check_leave(storage: Storage, session_id: str, effects: Effects) -> Co
 
 
 def _check_calls(entries: list[Event], effects: Effects) -> Counter[str]:
-    counts: Counter[str] = Counter(runs=1)
+    counts: Counter[str] = Counter(sessions=1)
     said = [call for entry in of_kind(entries, MessageCompleted) for call in entry.message.tool_calls]
     asked = {each.call.id: each for each in of_kind(entries, ApprovalRequested) if not each.path}
     assert len(asked) == len([each for each in of_kind(entries, ApprovalRequested) if not each.path])

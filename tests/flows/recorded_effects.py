@@ -60,7 +60,7 @@ async def check_run(storage: Storage, session_id: str, effects: Effects) -> Coun
 
 
 def _check_calls(entries: list[Event], effects: Effects) -> Counter[str]:
-    counts: Counter[str] = Counter(runs=1)
+    counts: Counter[str] = Counter()
     calls = [call for entry in of_kind(entries, MessageCompleted) for call in entry.message.tool_calls]
     assert [call.name for call in calls] == list(STEPS)
     results = [entry.result for entry in of_kind(entries, ToolFinished)]

@@ -81,4 +81,4 @@ async def check_shorter(storage: Storage, session_id: str, effects: Effects) -> 
     assert opened.fold.places == read.fold.places
     assert (opened.fold.usage, opened.fold.view_start) == (read.fold.usage, read.fold.view_start)
     again = Counter({"summaries again": asked.count("summary") - len(compacted)})
-    return Counter(runs=1, compactions=len(compacted)) + again
+    return Counter(compactions=len(compacted)) + again
