@@ -19,7 +19,7 @@ WRITES = 34
 """As often as one process writes at the least that runs it all and decides."""
 POINTS = [(point, when) for point in range(1, WRITES + 1) for when in ("before", "after")]
 DECISION = 3
-"""The same of one that only decides; it writes more where two rows of the audit chain do not come together."""
+"""The same of one that only decides; one write more, where two audit rows do not come together."""
 DECIDING = [(point, when) for point in range(1, DECISION + 2) for when in ("before", "after")]
 CHANCE = random.Random(SEED)
 CHOSEN = POINTS if SOAK else sorted(CHANCE.sample(POINTS, 5))
