@@ -15,11 +15,11 @@ from leave import check_leave
 
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
-WRITES = 34
-"""As often as one process writes at the least that runs it all and decides."""
-POINTS = [(point, when) for point in range(1, WRITES + 1) for when in ("before", "after")]
+WRITES = 31
+"""As often as one process writes at the least that runs it all and decides: audit rows may come together."""
+POINTS = [(point, when) for point in range(1, WRITES + 4) for when in ("before", "after")]
 DECISION = 3
-"""The same of one that only decides; one write more, where two audit rows do not come together."""
+"""The same of one that only decides; one write more, for the same reason."""
 DECIDING = [(point, when) for point in range(1, DECISION + 2) for when in ("before", "after")]
 CHANCE = random.Random(SEED)
 CHOSEN = POINTS if SOAK else sorted(CHANCE.sample(POINTS, 5))
@@ -46,7 +46,7 @@ def test_whoever_asks_decides_and_runs_may_be_killed_at_any_write(
 ) -> None:
     killing.run((point, when, 0.0))
     killing.run((point, when, 0.0), (point // 2, when, 0.0))
-    assert killing.counts["kills"] >= 2
+    assert killing.counts["kills"] >= 2 or point > WRITES
 
 
 @pytest.mark.parametrize(("point", "when"), DECIDED)
