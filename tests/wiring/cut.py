@@ -33,9 +33,13 @@ _TORN = re.compile(
 
 def misplaced(cut: Cut) -> str:
     """Why the cut cannot be made, if it cannot."""
-    count = (ROOT / "src" / "gnomon" / cut.path).read_text("utf-8").count(cut.old)
-    if count != 1:
+    source = (ROOT / "src" / "gnomon" / cut.path).read_text("utf-8")
+    if (count := source.count(cut.old)) != 1:
         return f"{cut.path} has {count} times, and not once:\n{cut.old}"
+    try:
+        compile(source.replace(cut.old, cut.new), cut.path, "exec")
+    except SyntaxError as error:
+        return f"{cut.path} is torn by it: {error}"
     file, _, name = cut.test.partition("::")
     if f"def {name}(" not in (FLOWS / file).read_text("utf-8"):
         return f"there is no test {cut.test}"
