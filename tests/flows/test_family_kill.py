@@ -18,11 +18,11 @@ from killing import STORES, Killing, killing_on
 
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
 SEED = int(os.environ.get("GNOMON_TEST_SEED") or 1)
-WRITES = 44
-"""As often it writes at the least; how often more depends on who of the four is quicker."""
+WRITES = 36
+"""As often it writes at the least; more, as who of the four is quicker and as what comes together."""
 SENT = 6
 """From this write on the ledgers know of all that there is to do."""
-POINTS = [(point, when) for point in range(1, WRITES + 8) for when in ("before", "after")]
+POINTS = [(point, when) for point in range(1, WRITES + 16) for when in ("before", "after")]
 CHOSEN = POINTS if SOAK else sorted(random.Random(SEED).sample(POINTS, 4))
 HELPED = range(SENT, 46) if SOAK else (12, 30)
 MOMENTS = 100 if SOAK else 4
@@ -58,7 +58,7 @@ def test_what_a_killed_parent_has_left_below_is_done_by_a_process_that_has_the_s
     """It tells the root of the end in its ledger; whoever has the root's agent goes on from there."""
     killing.run((point, "after", 0.0), (0, "", 0.0, "help"), last="serve")
     killing.run((point, "before", 0.0), (point // 3, "after", 0.0, "help"), last="serve")
-    assert killing.counts["kills"] >= 2
+    assert killing.counts["kills"] >= 2 or point > WRITES
 
 
 def test_a_family_that_is_killed_again_in_its_recovery_recovers_whole(killing: Killing) -> None:
