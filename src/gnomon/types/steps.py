@@ -24,11 +24,13 @@ else:
 __all__ = [
     "CancelMode",
     "ExecLimits",
+    "ExecOutput",
     "ExecResult",
     "GuardrailResult",
     "HookEvent",
     "IsolationLevel",
     "Out",
+    "SandboxReport",
     "SessionStatus",
     "SubagentResult",
     "Turn",
@@ -128,7 +130,12 @@ class ExecLimits(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ExecResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`level` says honestly what held the command."""
+    """What a command came to. `level` says honestly what held it.
+
+    `exit_code` is 128 + n for a command that was ended by signal n, 127 for one that does not exist and 126
+    for one that cannot be started. `truncated`: some of the output was left out of its middle. `oom`: it was
+    ended for want of memory. `note` says in words what the sandbox has to say of it, such as why it ended it.
+    """
 
     exit_code: int | None
     level: IsolationLevel
@@ -138,6 +145,37 @@ class ExecResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     truncated: bool = False
     oom: bool = False
     duration_s: float = 0.0
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it wrote, as text."""
+        return self.stdout.decode(errors="replace")
+
+    @property
+    def error_text(self) -> str:
+        """What it wrote to the stream of errors, as text."""
+        return self.stderr.decode(errors="replace")
+
+
+class ExecOutput(msgspec.Struct, frozen=True, tag=True):
+    """A piece of what a command wrote, while it runs."""
+
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+class SandboxReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a sandbox holds on this machine, and what it does not, each with how or why not.
+
+    The names are those of the table in docs/security.md, such as `network` or `memory`.
+    """
+
+    level: IsolationLevel
+    held: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    hint: str = ""
+    """What would have to be installed or allowed for more."""
 
 
 class SubagentResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Sandboxes: places for commands that are not trusted. What each holds is in docs/security.md."""
