@@ -91,6 +91,9 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "rate_limit": "gnomon.hooks.rate_limit:RateLimitHook",
         "retry": "gnomon.hooks.retry:RetryHook",
     },
+    "sandboxes": {
+        "process": "gnomon.sandboxes.process:ProcessSandbox",
+    },
     "storage": {
         "dynamo": "gnomon.storage.dynamo:DynamoStorage",
         "memory": "gnomon.storage.memory:MemoryStorage",

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from gnomon.errors import ConfigError
 from gnomon.types.steps import ExecLimits, IsolationLevel
 
-__all__ = ["DEFAULTS", "LEVELS", "Limits", "at_least", "settled"]
+__all__ = ["DEFAULTS", "LEVELS", "Limits", "at_least", "checked_level", "settled"]
 
 LEVELS: tuple[IsolationLevel, ...] = ("none", "process", "namespaces", "container")
 """From the weakest to the strongest."""
@@ -58,3 +58,8 @@ def settled(*given: ExecLimits | None) -> Limits:
 
 def at_least(level: IsolationLevel, wanted: IsolationLevel) -> bool:
     return LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+def checked_level(level: object) -> None:
+    if level not in LEVELS:
+        raise ConfigError(f"there is no level {level!r}", hint="the levels are " + ", ".join(LEVELS))

@@ -1,0 +1,76 @@
+"""The arguments of bubblewrap: a root of its own, in which there is what a command needs and nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gnomon.sandboxes._limits import Limits
+
+__all__ = ["HOME", "USER", "Room", "wrapped"]
+
+HOME = "/tmp"  # noqa: S108 - the command's own, fresh each time
+USER = 1000
+
+
+class Room(NamedTuple):
+    """What is shown in the sandbox. Paths are the same inside as outside."""
+
+    links: list[tuple[str, str]]
+    folders: list[str]
+    """To be read."""
+    etc: str
+    etc_folders: list[str]
+    workspace: str
+    writable: list[str]
+
+
+def wrapped(
+    program: str, room: Room, limits: Limits, *, cwd: str, has_filter: bool, argv: list[str]
+) -> list[str]:
+    """The whole command. What begins with @ stands for a descriptor, which the supervisor puts in."""
+    return [
+        program,
+        *("--unshare-user", "--uid", str(USER), "--gid", str(USER)),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"),
+        *(() if limits.network else ("--unshare-net",)),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *_system(room),
+        *_fresh(limits),
+        *_own(room),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--chdir", cwd, "--json-status-fd", "@STATUS", "--block-fd", "@BLOCK"),
+        *(("--seccomp", "@FILTER") if has_filter else ()),
+        "--",
+        *argv,
+    ]
+
+
+def _system(room: Room) -> list[str]:
+    made: list[str] = []
+    for path in room.folders:
+        made += ["--ro-bind-try", path, path]
+    for target, path in room.links:
+        made += ["--symlink", target, path]
+    made += ["--ro-bind", room.etc, "/etc"]
+    for path in room.etc_folders:
+        made += ["--ro-bind-try", path, path]
+    return made
+
+
+def _fresh(limits: Limits) -> list[str]:
+    """What begins empty with each command. A tmpfs without a size would be half of the machine's memory."""
+    room = str(limits.disk_bytes)
+    shared = str(min(limits.disk_bytes, limits.memory_bytes))
+    return [
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", shared, "--tmpfs", "/dev/shm"),  # noqa: S108 - the command's own
+        *("--perms", "1777", "--size", room, "--tmpfs", HOME),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - it leads there
+    ]
+
+
+def _own(room: Room) -> list[str]:
+    made = ["--bind", room.workspace, room.workspace]
+    for path in room.writable:
+        made += ["--bind", path, path]
+    return made

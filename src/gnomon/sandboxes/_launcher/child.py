@@ -1,0 +1,112 @@
+"""From fork to exec: the one who becomes the command gives up everything that it must not have."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from contextlib import suppress
+from typing import NoReturn
+
+from . import kernel
+from .order import Order
+
+__all__ = ["FAILED", "become"]
+
+FAILED = 70
+"""What a child ends with that did not come as far as the command."""
+
+
+def become(order: Order, stdio: tuple[int, int, int], kept: tuple[int, ...], report: int) -> NoReturn:
+    """Becomes the command, or tells through `report` at which step it failed and with which error number."""
+    step = "start"
+    try:
+        os.setsid()
+        kernel.die_with_parent(signal.SIGKILL)
+        for target, descriptor in enumerate(stdio):
+            os.dup2(descriptor, target, inheritable=True)
+        _close_all_but(kept, report)
+        for descriptor in kept:
+            os.set_inheritable(descriptor, True)
+        step = "cgroup"
+        for path in order.cgroups:
+            _write(path, b"0")
+        _reset_signals()
+        os.umask(0o022)
+        step = "limits"
+        _be_the_first_to_go()
+        for name, value in order.rlimits.items():
+            _limit(name, value)
+        step = "user"
+        if order.uid >= 0:
+            os.setgroups([])
+            os.setresgid(order.gid, order.gid, order.gid)
+            os.setresuid(order.uid, order.uid, order.uid)
+        step = "folder"
+        os.chdir(order.cwd)
+        if not order.is_wrapped:
+            step = "confinement"
+            _confine(order)
+        step = "program"
+        os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 - that is what it is for
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the supervisor has to hear of it
+        number = error.errno if isinstance(error, OSError) else None
+        os.write(report, json.dumps([step, number, str(error)[:300]]).encode())
+    os._exit(FAILED)
+
+
+def _confine(order: Order) -> None:
+    if order.drop:
+        kernel.no_new_privileges()
+        kernel.drop_capabilities()
+    if order.landlock:
+        own = [f"/proc/{os.getpid()}"]
+        kernel.restrict_paths([*order.readable, *own], order.writable, order.devices, tcp=order.network)
+    if order.filter_hex:
+        kernel.load_filter(bytes.fromhex(order.filter_hex))
+
+
+def _close_all_but(kept: tuple[int, ...], report: int) -> None:
+    low = 3
+    for descriptor in sorted({*kept, report}):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+    os.closerange(low, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _reset_signals() -> None:
+    """Python ignores some, and what is ignored stays so in the command."""
+    for number in (
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGCHLD,
+    ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _limit(name: str, value: int) -> None:
+    kind: int = getattr(resource, name)
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _be_the_first_to_go() -> None:
+    """When the machine runs out of memory, the command goes before anything of the host's."""
+    with suppress(OSError):
+        _write("/proc/self/oom_score_adj", b"1000")
+
+
+def _write(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)

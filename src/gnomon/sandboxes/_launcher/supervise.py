@@ -1,0 +1,243 @@
+"""One command from its start to the end of the last process that it has left behind.
+
+The supervisor is a child of the launcher and stands outside of what it holds. It is the parent that orphans
+come to, so that nothing below it gets away. It ends the command at its deadline, when a limit is passed that
+the kernel does not hold by itself, when it is told to, and when the host is gone: then its socket has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import NoReturn
+
+from . import child, kernel, tree
+from .order import Order, read_order
+
+__all__ = ["supervise"]
+
+_TICK_S = 0.05
+_MOST_TOLD = 65_536
+
+
+def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int]) -> NoReturn:
+    """The whole life of a supervisor; `order` is a file with what to do."""
+    try:
+        with open(order, "rb") as file:
+            told = read_order(file.read())
+        _Supervisor(status, told).run(stdio)
+    except BaseException as error:  # noqa: BLE001 - the host has to hear of it
+        with suppress(OSError):
+            status.send(json.dumps({"broken": f"{type(error).__name__}: {error}"[:400]}).encode())
+    finally:
+        os._exit(0)
+
+
+class _Supervisor:
+    def __init__(self, status: socket.socket, order: Order) -> None:
+        self._status = status
+        self._order = order
+        self._pid = 0
+        self._ended: int | None = None
+        self._why = ""
+        self._said = b""
+        self._wrapper = -1
+        """Where bubblewrap says how it went."""
+        self._inner = 0
+        self._began = time.time()
+        self._deadline = time.monotonic() + order.timeout_s
+        self._next_look = time.monotonic() + _TICK_S
+        self._free = [_free(folder) for folder in order.disk_of]
+
+    def run(self, stdio: tuple[int, int, int]) -> None:
+        kernel.become_subreaper()
+        wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _nothing)
+        failed = self._start(stdio)
+        self._wait(wake)
+        tree.kill_all(self._pid)
+        self._hear_wrapper()
+        failure = _all_of(failed)
+        self._tell(failure)
+
+    # --- the start
+
+    def _start(self, stdio: tuple[int, int, int]) -> int:
+        failed, report = os.pipe2(os.O_CLOEXEC)
+        kept = self._wire_wrapper() if self._order.is_wrapped else ()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(failed)
+            child.become(self._order, stdio, kept, report)
+        for descriptor in (report, *stdio, *kept):
+            os.close(descriptor)
+        self._send({"started": os.getpid()})
+        if self._order.is_wrapped:
+            self._limit_processes()
+        return failed
+
+    def _wire_wrapper(self) -> tuple[int, ...]:
+        """The descriptors bubblewrap is given; their numbers take the places of names in its arguments."""
+        self._wrapper, told = os.pipe2(os.O_CLOEXEC)
+        blocked, self._release = os.pipe2(os.O_CLOEXEC)
+        names = {"STATUS": told, "BLOCK": blocked}
+        if self._order.filter_hex:
+            names["FILTER"] = _in_memory(bytes.fromhex(self._order.filter_hex))
+        argv = self._order.argv
+        for at in range(argv.index("--")):
+            if argv[at].startswith("@"):
+                argv[at] = str(names[argv[at][1:]])
+        return tuple(names.values())
+
+    def _limit_processes(self) -> None:
+        """Once the user namespace is there, in which they are counted apart from all others of the user."""
+        os.set_blocking(self._wrapper, False)
+        while not self._inner and self._is_ready(self._wrapper):
+            piece = os.read(self._wrapper, _MOST_TOLD)
+            if not piece:
+                break  # it has ended before it came so far
+            self._said += piece
+            self._inner = _told(self._said, "child-pid")
+        if self._inner:
+            import resource
+
+            with suppress(OSError):
+                most = self._order.processes + 1  # and process 1 of the namespace
+                resource.prlimit(self._inner, resource.RLIMIT_NPROC, (most, most))
+        with suppress(OSError):
+            os.write(self._release, b"1")
+        os.close(self._release)
+
+    def _is_ready(self, descriptor: int) -> bool:
+        """Whether there is something to read before the deadline."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(max(self._deadline - time.monotonic(), 0) * 1000))
+
+    # --- while it runs
+
+    def _wait(self, wake: int) -> None:
+        """Until the command has ended, or must."""
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        poll.register(self._status, select.POLLIN)
+        while self._ended is None and not self._why:
+            rest = min(self._deadline, self._next_look) - time.monotonic()
+            for descriptor, _ in poll.poll(max(rest, 0) * 1000):
+                if descriptor == wake:
+                    with suppress(BlockingIOError):
+                        os.read(wake, 512)
+                else:
+                    self._why = "told"  # to end it; or the host is gone
+            self._reap()
+            now = time.monotonic()
+            if self._ended is None and now >= self._deadline:
+                self._why = self._why or "timeout"
+            if self._ended is None and now >= self._next_look:
+                self._look()
+                self._next_look = time.monotonic() + _TICK_S
+
+    def _reap(self) -> None:
+        """The end of orphans, and the command's: not waited for yet, so its group keeps its number."""
+        while True:
+            try:
+                seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if seen is None:
+                return
+            if seen.si_pid == self._pid:
+                by_signal = seen.si_code != os.CLD_EXITED
+                self._ended = seen.si_status + (128 if by_signal else 0)
+                return
+            os.waitpid(seen.si_pid, 0)
+
+    def _look(self) -> None:
+        """Whether it keeps within what the kernel does not hold by itself."""
+        order = self._order
+        use = tree.used(os.getpid())
+        if "processes" in order.watched and use.processes > order.processes + 3:
+            self._why = "processes"
+        elif "memory" in order.watched and use.memory_bytes > order.memory_bytes:
+            self._why = "memory"
+        elif use.cpu_s > order.cpu_s:
+            self._why = "cpu"
+        elif self._fills_the_disk():
+            self._why = "disk"
+
+    def _fills_the_disk(self) -> bool:
+        """Only a disk that has become fuller is looked through, since others may fill it as well."""
+        most = self._order.disk_bytes
+        for folder, before in zip(self._order.disk_of, self._free, strict=True):
+            now = _free(folder)
+            if before[0] - now[0] > most or before[1] - now[1] > 100_000:
+                if tree.written(self._order.disk_of, self._began, most):
+                    return True
+                return tree.unlinked_bytes(os.getpid()) > most
+        return False
+
+    # --- the end
+
+    def _hear_wrapper(self) -> None:
+        if self._wrapper < 0:
+            return
+        with suppress(BlockingIOError):
+            while piece := os.read(self._wrapper, _MOST_TOLD):
+                self._said += piece
+
+    def _tell(self, failure: bytes) -> None:
+        told: dict[str, object] = {"why": self._why, "exit_code": self._ended}
+        if failure:
+            told["failed"] = json.loads(failure)
+        if self._order.is_wrapped:
+            told["is_up"] = b"exit-code" in self._said or bool(self._why)
+        self._send(told)
+
+    def _send(self, told: dict[str, object]) -> None:
+        with suppress(OSError):  # a host that is gone hears nothing
+            self._status.send(json.dumps(told).encode())
+
+
+def _told(said: bytes, name: str) -> int:
+    """A number from the first of bubblewrap's JSON documents, as far as it is there."""
+    end = said.find(b"}")
+    if end < 0:
+        return 0
+    first: dict[str, int] = json.loads(said[: end + 1])
+    return first.get(name, 0)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """That there is a handler makes the signal end a wait."""
+
+
+def _free(folder: str) -> tuple[int, int]:
+    """Bytes and files for which there is room."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0, 0
+    return found.f_bavail * found.f_frsize, found.f_favail
+
+
+def _in_memory(data: bytes) -> int:
+    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _all_of(descriptor: int) -> bytes:
+    """All that was written there by those who have ended."""
+    found = b""
+    os.set_blocking(descriptor, False)
+    with suppress(BlockingIOError):
+        while piece := os.read(descriptor, _MOST_TOLD):
+            found += piece
+    return found

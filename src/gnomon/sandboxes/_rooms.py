@@ -1,0 +1,143 @@
+"""The folders of a sandbox on the host: its workspace, settings it shows, what is private to a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from gnomon.errors import ConfigError, InvalidInput, SandboxError
+from gnomon.sandboxes import _view
+from gnomon.sandboxes._bubblewrap import HOME, USER, Room
+
+__all__ = ["Rooms"]
+
+_PREFIX = "gnomon-sandbox-"
+_OURS = re.compile(rf"{_PREFIX}(\d+)-\w+")
+
+
+class Rooms:
+    """Made when the sandbox is made; removed when it is closed, or by the next one if this was killed."""
+
+    def __init__(
+        self, workspace: str | os.PathLike[str] | None, read: Sequence[str], write: Sequence[str]
+    ) -> None:
+        _sweep()
+        given = None if workspace is None else _checked_workspace(workspace)
+        readable, writable = [_there(path) for path in read], [_there(path) for path in write]
+        try:
+            self._own = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        except OSError as error:
+            raise SandboxError(
+                f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR"
+            ) from None
+        self._gone = weakref.finalize(self, _remove, str(self._own))
+        self.workspace = given or self._make("workspace")
+        self.uid, self.gid = _owner(self.workspace)
+        etc = self._make("etc")
+        folders = _view.make_etc(Path(etc), user=USER, group=USER, home=HOME)
+        links, system = _view.system_links()
+        python = _view.interpreters()
+        if self.uid >= 0:
+            python = list(_view.reachable(python, self.uid, [self.gid]))
+            os.chown(self._own, self.uid, self.gid)
+        self.room = Room(links, [*system, *python, *readable], etc, folders, self.workspace, writable)
+
+    @property
+    def readable(self) -> list[str]:
+        """What may be read where there is no root of its own, only rules about the host's."""
+        loader = [
+            "/etc/ld.so.cache",
+            "/etc/ld.so.conf",
+            "/etc/ld.so.conf.d",
+            "/etc/nsswitch.conf",
+            "/etc/localtime",
+        ]
+        facts = ["/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/version", "/proc/stat"]
+        tops = [path for _, path in self.room.links]
+        return [
+            *self.room.folders,
+            *tops,
+            *self.room.etc_folders,
+            *loader,
+            "/etc/mime.types",
+            "/etc/os-release",
+            *facts,
+        ]
+
+    def private(self) -> str:
+        """An empty folder for one command."""
+        made = tempfile.mkdtemp(prefix="tmp-", dir=self._own)
+        if self.uid >= 0:
+            os.chown(made, self.uid, self.gid)
+        return made
+
+    def forget(self, private: str) -> None:
+        _remove(private)
+
+    def remove(self) -> None:
+        self._gone()
+
+    def _make(self, name: str) -> str:
+        made = self._own / name
+        made.mkdir()
+        return str(made)
+
+
+def _checked_workspace(given: str | os.PathLike[str]) -> str:
+    path = os.path.realpath(given)
+    if not os.path.isdir(path):
+        raise InvalidInput(f"the workspace {os.fspath(given)!r} is no folder", hint="make it first")
+    if path == "/":
+        raise ConfigError(
+            "the workspace of a sandbox cannot be the whole machine", hint="name a folder in it"
+        )
+    return path
+
+
+def _there(path: str) -> str:
+    found = os.path.realpath(path)
+    if not os.path.exists(found):
+        raise InvalidInput(f"{path!r} cannot be shown in a sandbox: it is not there")
+    return found
+
+
+def _owner(workspace: str) -> tuple[int, int]:
+    """As whom a command runs where this is root: as whoever has the workspace. -1 is as this process."""
+    if os.geteuid() != 0:
+        return -1, -1
+    found = os.stat(workspace)
+    return (found.st_uid, found.st_gid) if found.st_uid != 0 else (-1, -1)
+
+
+def _sweep() -> None:
+    """What is left of programs that were killed."""
+    folder = tempfile.gettempdir()
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            found = _OURS.fullmatch(entry.name)
+            if (
+                found
+                and not os.path.exists(f"/proc/{found[1]}")
+                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            ):
+                _remove(entry.path)
+
+
+def _remove(folder: str) -> None:
+    """All of it, also where a command has taken away our leave to look into its folders."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.isdir(folder):
+        for path, folders, _ in os.walk(folder):
+            for name in folders:
+                with suppress(OSError):
+                    os.chmod(f"{path}/{name}", stat.S_IRWXU, follow_symlinks=True) if not os.path.islink(
+                        f"{path}/{name}"
+                    ) else None
+        shutil.rmtree(folder, ignore_errors=True)

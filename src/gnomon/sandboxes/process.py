@@ -1,0 +1,339 @@
+"""Commands in namespaces of their own, without a daemon and without root; elsewhere by weaker means."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from gnomon._beneath import Beneath
+from gnomon.errors import InvalidInput, SandboxError
+from gnomon.sandboxes import _view
+from gnomon.sandboxes._bubblewrap import HOME, wrapped
+from gnomon.sandboxes._cgroups import Group, Groups
+from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
+from gnomon.sandboxes._endings import refused, result_of
+from gnomon.sandboxes._limits import Limits, at_least, checked_level, settled
+from gnomon.sandboxes._orders import Confinement, written
+from gnomon.sandboxes._output import Kept, StreamName
+from gnomon.sandboxes._rooms import Rooms
+from gnomon.sandboxes._run import Run
+from gnomon.sandboxes._seccomp import filter_program
+from gnomon.sandboxes._streaming import streamed
+from gnomon.sandboxes._survey import Protection, Survey, check_protections, survey
+from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult, IsolationLevel, SandboxReport
+
+__all__ = ["ProcessSandbox"]
+
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_CLOSING_S = 5.0
+
+
+class _Asked(NamedTuple):
+    """One command, checked."""
+
+    argv: list[str]
+    timeout_s: float
+    stdin: bytes | None
+    env: dict[str, str]
+    cwd: str
+    files: Mapping[str, bytes]
+    limits: Limits
+
+
+class ProcessSandbox:
+    """Runs commands in namespaces, by bubblewrap; where that is missing, under Landlock and seccomp.
+
+    ```python
+    sandbox = ProcessSandbox()
+    result = await sandbox.execute("python3", ["-c", "print(6 * 7)"], timeout_s=10)
+    print(result.text, result.level)
+    ```
+
+    `workspace` is a folder of the host that commands start in and may change; without one they share an empty
+    one, which goes when the sandbox is closed. Beside it they see the machine's programs, nothing of any
+    home, and what `read` and `write` name. Where this program is root, they run as whoever owns the
+    workspace.
+
+    `require` is the least that has to hold: `SandboxError` says what is missing where it does not. The
+    default is "process", which keeps a command from the host's files and from the network; "none" takes any
+    machine. `without` leaves protections out, to see what a weaker machine would hold. docs/security.md has
+    the table.
+    """
+
+    def __init__(
+        self,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        require: IsolationLevel = "process",
+        limits: ExecLimits | None = None,
+        env: Mapping[str, str] | None = None,
+        read: Sequence[str] = (),
+        write: Sequence[str] = (),
+        without: Collection[Protection] = (),
+    ) -> None:
+        checked_level(require)
+        check_protections(without)
+        settled(limits)
+        self._limits = limits
+        self._env = checked_env(env)
+        self._survey = _required(require, without)
+        self._rooms = Rooms(workspace, read, write)
+        self._beneath = Beneath(self._rooms.workspace)
+        self._groups = Groups(list(self._survey.cgroups))
+        self._runs: dict[Run, asyncio.Future[None]] = {}
+        self._is_closed = False
+
+    @property
+    def workspace(self) -> str:
+        """The folder that commands share."""
+        return self._rooms.workspace
+
+    @property
+    def level(self) -> IsolationLevel:
+        """What holds a command here."""
+        return self._survey.level
+
+    @property
+    def python(self) -> str:
+        """A Python that commands can run."""
+        return sys.executable
+
+    async def report(self) -> SandboxReport:
+        return self._survey.report()
+
+    async def execute(
+        self,
+        command: str,
+        args: Sequence[str],
+        timeout_s: float,
+        *,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+        limits: ExecLimits | None = None,
+    ) -> ExecResult:
+        return await self._execute(
+            command, args, timeout_s, None, stdin=stdin, env=env, cwd=cwd, files=files, limits=limits
+        )
+
+    def execute_stream(
+        self,
+        command: str,
+        args: Sequence[str],
+        timeout_s: float,
+        *,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+        limits: ExecLimits | None = None,
+    ) -> AsyncGenerator[ExecOutput | ExecResult, None]:
+        """What it writes as it comes, then the result."""
+        return streamed(
+            lambda show: self._execute(
+                command, args, timeout_s, show, stdin=stdin, env=env, cwd=cwd, files=files, limits=limits
+            )
+        )
+
+    async def read_file(self, path: str, *, limit_bytes: int = 16_000_000) -> bytes | None:
+        """A file of the workspace."""
+        return await asyncio.to_thread(self._beneath.read, path, limit_bytes=limit_bytes)
+
+    async def list_files(self, *, limit: int = 10_000) -> Sequence[str]:
+        """The files of the workspace."""
+        return await asyncio.to_thread(self._beneath.files, limit=limit)
+
+    async def close(self) -> None:
+        """End what runs, and remove what is left of it."""
+        self._is_closed = True
+        for run in self._runs:
+            run.stop("the sandbox was closed")
+        if self._runs:
+            await asyncio.wait(list(self._runs.values()), timeout=_CLOSING_S)
+        self._groups.remove()
+        self._beneath.close()
+        await asyncio.to_thread(self._rooms.remove)
+
+    # --- one command
+
+    async def _execute(
+        self,
+        command: str,
+        args: Sequence[str],
+        timeout_s: float,
+        show: Callable[[StreamName, bytes], None] | None,
+        *,
+        stdin: bytes | None,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        files: Mapping[str, bytes] | None,
+        limits: ExecLimits | None,
+    ) -> ExecResult:
+        if self._is_closed:
+            raise SandboxError("the sandbox is closed", hint="make another one")
+        seconds, settled_limits = checked_timeout(timeout_s), settled(limits, self._limits)
+        if why := unusable(command, args):
+            return refused(self.level, why)
+        folder = self._folder(cwd)
+        asked = _Asked(
+            [command, *args], seconds, stdin, checked_env(self._env, env), folder, files or {}, settled_limits
+        )
+        if asked.files:
+            await asyncio.to_thread(self._put, asked)
+        return await self._run(asked, show)
+
+    async def _run(self, asked: _Asked, show: Callable[[StreamName, bytes], None] | None) -> ExecResult:
+        private = "" if self._survey.bubblewrap else self._rooms.private()
+        group = self._groups.take()
+        try:
+            if group is not None:
+                group.limit(memory_bytes=asked.limits.memory_bytes, processes=asked.limits.processes + 3)
+            return await self._held(asked, show, private, group)
+        finally:
+            if group is not None:
+                self._groups.give_back(group)
+            if private:
+                self._rooms.forget(private)
+
+    async def _held(
+        self,
+        asked: _Asked,
+        show: Callable[[StreamName, bytes], None] | None,
+        private: str,
+        group: Group | None,
+    ) -> ExecResult:
+        kept = Kept(asked.limits.output_bytes)
+        kills = group.kills_for_memory() if group is not None else 0
+        run = Run(kept, show)
+        run.start(self._order(asked, private, group), asked.stdin)
+        over = self._runs[run] = asyncio.get_running_loop().create_future()
+        try:
+            ending = await run.ending(asked.timeout_s)
+        except asyncio.CancelledError:
+            run.stop("cancelled")
+            await _to_its_end(run)
+            raise
+        finally:
+            run.close()
+            del self._runs[run]
+            over.set_result(None)
+        kills = (group.kills_for_memory() if group is not None else 0) - kills
+        return result_of(
+            ending,
+            kept,
+            asked.limits,
+            level=self.level,
+            duration_s=run.duration_s,
+            kills=kills,
+            command=asked.argv[0],
+        )
+
+    # --- what it is given
+
+    def _folder(self, cwd: str | None) -> str:
+        """Where it starts: a folder of the workspace, whatever links lead there."""
+        if cwd in (None, "", "."):
+            return self.workspace
+        assert cwd is not None
+        try:
+            place = self._beneath.open(cwd, os.O_DIRECTORY | os.O_PATH)
+        except OSError as error:
+            raise InvalidInput(f"there is no folder {cwd!r} in the workspace: {error.strerror}") from None
+        try:
+            return os.readlink(f"/proc/self/fd/{place}")
+        finally:
+            os.close(place)
+
+    def _put(self, asked: _Asked) -> None:
+        below = os.path.relpath(asked.cwd, self.workspace)
+        for path, data in asked.files.items():
+            if not path or path.startswith("/") or "\0" in path:
+                raise InvalidInput(
+                    f"{path!r} is no path of a file for a command", hint="relative to its folder"
+                )
+            place = path if below == "." else f"{below}/{path}"
+            self._beneath.write(place, data)
+            if self._rooms.uid >= 0:
+                self._hand_over(place)
+
+    def _hand_over(self, path: str) -> None:
+        """To whom the command runs as, with the folders that were made for it."""
+        descriptor = self._beneath.open(path, os.O_RDONLY)
+        try:
+            os.fchown(descriptor, self._rooms.uid, self._rooms.gid)
+        finally:
+            os.close(descriptor)
+
+    def _order(self, asked: _Asked, private: str, group: Group | None) -> int:
+        """How it is held, for its supervisor."""
+        found, rooms = self._survey, self._rooms
+        limited = group.controllers if group is not None else set[str]()
+        argv = asked.argv
+        if found.bubblewrap:
+            argv = wrapped(
+                found.bubblewrap, rooms.room, asked.limits, cwd=asked.cwd, has_filter=found.seccomp, argv=argv
+            )
+        held = Confinement(
+            cgroups=group.to_join if group is not None else [],
+            watched=[
+                name for name, one in (("memory", "memory"), ("processes", "pids")) if one not in limited
+            ],
+            filter_program=self._filter(asked.limits),
+            is_wrapped=bool(found.bubblewrap),
+            readable=rooms.readable,
+            writable=[self.workspace, *rooms.room.writable, *([private] if private else [])],
+            devices=list(_view.DEVICES),
+            landlock=not found.bubblewrap and bool(found.landlock),
+            disk_of=[self.workspace, *rooms.room.writable, *([private] if private else [])],
+            drop=not found.bubblewrap,
+            uid=rooms.uid,
+            gid=rooms.gid,
+        )
+        env = {**_own_env(private or HOME), **asked.env}
+        return written(
+            argv, env, asked.cwd if not found.bubblewrap else "/", asked.timeout_s, asked.limits, held
+        )
+
+    def _filter(self, limits: Limits) -> bytes:
+        found = self._survey
+        if not found.seccomp:
+            return b""
+        if found.bubblewrap:
+            return filter_program((_UNIX, _INET, _INET6, _NETLINK), keeps_group=False)
+        # Without a namespace the host's sockets are in reach, of which a daemon's may be as good as root.
+        families = (_INET, _INET6, _NETLINK) if limits.network else ()
+        return filter_program(families, keeps_group=True)
+
+
+def _own_env(home: str) -> dict[str, str]:
+    return {"PATH": _view.search_path(), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox"}
+
+
+def _required(require: IsolationLevel, without: Collection[Protection]) -> Survey:
+    if sys.platform != "linux":
+        raise SandboxError(
+            f"a process sandbox holds nothing on {sys.platform}",
+            hint="use ContainerSandbox, with Podman or Docker",
+        )
+    found = survey(without)
+    if not at_least(found.level, require):
+        why = "; ".join(found.reasons.values())
+        raise SandboxError(
+            f"this machine holds a command at level {found.level!r}, and {require!r} is asked for: {why}",
+            hint=found.report().hint or "see gnomon doctor",
+        )
+    return found
+
+
+async def _to_its_end(run: Run) -> None:
+    """Until nothing runs any more, also when whoever waits is cancelled once more."""
+    ending = asyncio.ensure_future(run.ending(run.duration_s))
+    while not ending.done():
+        try:
+            await asyncio.wait((ending,))
+        except asyncio.CancelledError:
+            continue
