@@ -48,7 +48,8 @@ def wrapped(
 def _system(room: Room) -> list[str]:
     made: list[str] = []
     for path in room.folders:
-        made += ["--ro-bind-try", path, path]
+        if not _is_in_home(path):
+            made += ["--ro-bind-try", path, path]
     for target, path in room.links:
         made += ["--symlink", target, path]
     made += ["--ro-bind", room.etc, "/etc"]
@@ -70,7 +71,15 @@ def _fresh(limits: Limits) -> list[str]:
 
 
 def _own(room: Room) -> list[str]:
-    made = ["--bind", room.workspace, room.workspace]
+    made: list[str] = []
+    for path in room.folders:
+        if _is_in_home(path):  # shown earlier, it would lie under the empty folder
+            made += ["--ro-bind-try", path, path]
+    made += ["--bind", room.workspace, room.workspace]
     for path in room.writable:
         made += ["--bind", path, path]
     return made
+
+
+def _is_in_home(path: str) -> bool:
+    return path.startswith(f"{HOME}/")
