@@ -9,7 +9,7 @@ from gnomon.sandboxes.process import ProcessSandbox
 
 
 async def test_what_is_to_be_read_is_there_also_where_it_lies_in_the_folder_that_begins_empty() -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # noqa: S108 - that folder is what it is about
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         (Path(folder) / "told.txt").write_text("told")
         sandbox = ProcessSandbox(read=[folder], require="none")
         try:
