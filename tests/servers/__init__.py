@@ -16,7 +16,7 @@ from __future__ import annotations
 from .dynamo_server import DynamoServer, dynamo, extenddb
 from .mongo_server import mongo
 from .postgres_server import postgres
-from .programs import Missing
+from .programs import Missing, system_program
 from .redis_server import redis
 from .running import CannotStart, Server
 from .sharing import shared, stop_shared
@@ -33,4 +33,5 @@ __all__ = [
     "redis",
     "shared",
     "stop_shared",
+    "system_program",
 ]

@@ -12,8 +12,9 @@ from typing import NoReturn
 import pytest
 
 from .install import npm_folder, redis_folder
+from .packages import PACKAGES, found
 
-__all__ = ["Missing", "package_file", "program"]
+__all__ = ["Missing", "package_file", "program", "system_program"]
 
 Missing = pytest.skip.Exception
 """What is raised for a program that is not there, where that is not a failure."""
@@ -39,6 +40,14 @@ def package_file(package: str, *parts: str) -> Path:
     if path is None or not path.exists():
         _missing(f"the Python package {package} is not installed: `make test` installs it")
     return path
+
+
+def system_program(name: str) -> Path:
+    """A program that `packages.py` has the system install."""
+    path = found(name)
+    if path is None:
+        _missing(f"{name} is not installed: `make servers` installs {PACKAGES[name]}, where it may")
+    return Path(path)
 
 
 def _expect_linux() -> None:
