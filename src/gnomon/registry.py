@@ -106,6 +106,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "calculate": "gnomon.tools.calculator:calculate",
         "now": "gnomon.tools.clock:now",
         "save_note": "gnomon.tools.notes:save_note",
+        "todo": "gnomon.tools.todo:todo",
     },
 }
 
