@@ -37,6 +37,7 @@ COMMANDS = {
     "models": "gnomon.cli.models:models",
     "doctor": "gnomon.cli.doctor:doctor",
     "db": "gnomon.cli.db:db",
+    "sandbox": "gnomon.cli.sandbox:sandbox",
     "trust": "gnomon.cli.trust:trust",
 }
 """Name → the click command."""
@@ -44,7 +45,7 @@ COMMANDS = {
 _LINES = [
     ("sessions, events, audit, traces, replay", "What was run, and what happened."),
     ("approvals, approve, deny, resume, cancel", "What waits: go on, or end it."),
-    ("fork, compact, models, doctor, db, trust", "Branch, shorten, set up."),
+    ("fork, compact, models, doctor, db, sandbox, trust", "Branch, shorten, set up."),
 ]
 """The commands in the help. It fits a screen of 24 lines."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from gnomon.cli.command import CONTEXT, Command
+from gnomon.cli.command import CONTEXT, Command, Group
 
 __all__ = ["db"]
 
@@ -19,33 +19,7 @@ gnomon db copy sqlite:///gnomon.db postgresql://db.example/gnomon
 GNOMON_STORE=sqlite:///gnomon.db gnomon db status"""
 
 
-class _Group(click.Group):
-    """The commands of a store. Options that stand before the command belong to it as well."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        at = next((at for at, word in enumerate(args) if word in self.commands), 0)
-        return super().parse_args(ctx, [*args[at : at + 1], *args[:at], *args[at + 1 :]])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
-            known = ", ".join(self.commands)
-            raise click.UsageError(
-                f"gnomon db has no command {args[0]!r} (known: {known}; to ask a model: gnomon -- PROMPT)"
-            )
-        return super().resolve_command(ctx, args)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Examples"):
-            for example in (self.epilog or "").splitlines():
-                formatter.write_text(example)
-
-
-@click.group(cls=_Group, context_settings=CONTEXT, epilog=_EXAMPLES, invoke_without_command=True)
+@click.group(cls=Group, context_settings=CONTEXT, epilog=_EXAMPLES, invoke_without_command=True)
 @click.pass_context
 def db(ctx: click.Context) -> int:
     """Look after a store: where sessions, events, memory and audit rows are kept.

@@ -59,6 +59,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[probes.Key]
     servers: list[Server]
     local: probes.Local
+    levels: list[probes.LevelFound]
     sandboxes: list[probes.Program]
     stores: list[probes.Driver]
     store: NamedStore | None = None
@@ -67,7 +68,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
     """Look at everything. What is broken is shown in its place, not raised."""
     chosen, problem = _choice(model, use_project=use_project)
-    found, programs = asyncio.run(_probe())
+    found, programs, levels = asyncio.run(_probe())
     return Findings(
         versions=probes.versions(),
         model=chosen,
@@ -75,14 +76,15 @@ def gather(*, model: str | None = None, use_project: bool = True) -> Findings:
         keys=probes.keys(os.environ),
         servers=found,
         local=probes.local(),
+        levels=levels,
         sandboxes=programs,
         stores=probes.drivers(),
         store=_store(use_project=use_project),
     )
 
 
-async def _probe() -> tuple[list[Server], list[probes.Program]]:
-    return await asyncio.gather(servers(os.environ), probes.programs())
+async def _probe() -> tuple[list[Server], list[probes.Program], list[probes.LevelFound]]:
+    return await asyncio.gather(servers(os.environ), probes.programs(), probes.levels())
 
 
 def _choice(model: str | None, *, use_project: bool) -> tuple[Chosen, str | None]:
@@ -184,7 +186,7 @@ def sections(found: Findings) -> Generator[tuple[str, Iterable[_Line]], None, No
     yield "API keys", _key_lines(found.keys)
     yield "Local model", _local_lines(found.local)
     yield "Local model servers", [_server_line(server) for server in found.servers]
-    yield "Sandboxes", [_program_line(program) for program in found.sandboxes]
+    yield "Sandboxes", [*map(_level_line, found.levels), *map(_program_line, found.sandboxes)]
     yield "Stores", [*_store_lines(found.store), *(_driver_line(driver) for driver in found.stores)]
 
 
@@ -246,6 +248,13 @@ def _server_line(server: Server) -> _Line:
 def _named(models: tuple[str, ...]) -> str:
     first, *others = models
     return f"{first} and {len(others)} more" if others else first
+
+
+def _level_line(found: probes.LevelFound) -> _Line:
+    if not found.holds:
+        return found.level, f"does not hold: {found.by}"
+    missing = f"; not held: {', '.join(found.missing)} (see gnomon sandbox show)" if found.missing else ""
+    return found.level, f"holds: {found.by}{missing}"
 
 
 def _program_line(program: probes.Program) -> _Line:

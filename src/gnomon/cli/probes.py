@@ -18,15 +18,18 @@ import msgspec
 import gnomon
 from gnomon import registry
 from gnomon.cli.choice import KEYS
+from gnomon.sandboxes._levels import LevelFound, process_levels
 
 __all__ = [
     "Driver",
     "Key",
+    "LevelFound",
     "Local",
     "Program",
     "Versions",
     "drivers",
     "keys",
+    "levels",
     "local",
     "programs",
     "versions",
@@ -110,6 +113,11 @@ async def programs() -> list[Program]:
         Program(name, text, sandbox in known)
         for (name, sandbox), text in zip(_PROGRAMS.items(), found, strict=True)
     ]
+
+
+async def levels() -> list[LevelFound]:
+    """The levels of isolation, the strongest first. Whether they hold is found out by trying."""
+    return await asyncio.to_thread(process_levels)
 
 
 def drivers() -> list[Driver]:

@@ -6,12 +6,17 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "without_controls"]
 
 # What could move the cursor, ring or reprogram a terminal; a model's text is not to be trusted with that.
 _CONTROLS: dict[int, None] = dict.fromkeys(
     code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 )
+
+
+def without_controls(text: str) -> str:
+    """The text as a terminal may be shown it."""
+    return text.translate(_CONTROLS)
 
 
 class Screen:
@@ -47,7 +52,7 @@ class Screen:
 
     def _write_answer(self, text: str) -> None:
         # Into a file or a pipe it goes exactly as it came.
-        self._out.write(text.translate(_CONTROLS) if self._out_is_terminal else text)
+        self._out.write(without_controls(text) if self._out_is_terminal else text)
         self._out.flush()
         self._in_answer = not text.endswith("\n")
 
@@ -74,7 +79,7 @@ class Screen:
             return
         if not self._in_thought:
             self._leave_answer()
-        self._write_note(text.translate(_CONTROLS))
+        self._write_note(without_controls(text))
         self._in_thought = not text.endswith("\n")
 
     def note(self, line: str) -> None:

@@ -10,12 +10,13 @@ from gnomon.sandboxes._output import Kept
 from gnomon.sandboxes._run import Ending
 from gnomon.types.steps import ExecResult, IsolationLevel
 
-__all__ = ["NOT_FOUND", "NOT_RUN", "refused", "result_of"]
+__all__ = ["NOT_FOUND", "NOT_RUN", "SAYS_WRAPPER", "refused", "result_of"]
 
 NOT_FOUND, NOT_RUN, _KILLED = 127, 126, 137
 _BY_SIGNAL = 128
 _SIGXCPU, _SIGXFSZ = 24, 25
-_SAYS_WRAPPER = b"bwrap: "
+SAYS_WRAPPER = b"bwrap: "
+"""How what bubblewrap itself says of a failure begins."""
 _SAYS_NOT_STARTED = b"bwrap: execvp "
 _HINT = "gnomon doctor shows what this machine can hold, and what to install"
 
@@ -71,7 +72,7 @@ def _not_started(ending: Ending, stderr: bytes) -> int | None:
         if step == "program" and ending.is_up:
             return NOT_FOUND if number == errno.ENOENT else NOT_RUN
         raise SandboxError(f"the sandbox could not be set up: {step}: {text}", hint=_HINT)
-    if ending.is_up or not stderr.startswith(_SAYS_WRAPPER):
+    if ending.is_up or not stderr.startswith(SAYS_WRAPPER):
         return None
     if stderr.startswith(_SAYS_NOT_STARTED):
         return NOT_FOUND if b": No such file or directory" in stderr else NOT_RUN

@@ -136,8 +136,11 @@ def _remove(folder: str) -> None:
     if os.path.isdir(folder):
         for path, folders, _ in os.walk(folder):
             for name in folders:
-                with suppress(OSError):
-                    os.chmod(f"{path}/{name}", stat.S_IRWXU, follow_symlinks=True) if not os.path.islink(
-                        f"{path}/{name}"
-                    ) else None
+                _unlock(f"{path}/{name}")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unlock(folder: str) -> None:
+    if not os.path.islink(folder):
+        with suppress(OSError):
+            os.chmod(folder, stat.S_IRWXU)

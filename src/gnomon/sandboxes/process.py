@@ -14,7 +14,7 @@ from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, wrapped
 from gnomon.sandboxes._cgroups import Group, Groups
 from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
-from gnomon.sandboxes._endings import refused, result_of
+from gnomon.sandboxes._endings import SAYS_WRAPPER, refused, result_of
 from gnomon.sandboxes._limits import Limits, at_least, checked_level, settled
 from gnomon.sandboxes._orders import Confinement, written
 from gnomon.sandboxes._output import Kept, StreamName
@@ -136,7 +136,8 @@ class ProcessSandbox:
         return streamed(
             lambda show: self._execute(
                 command, args, timeout_s, show, stdin=stdin, env=env, cwd=cwd, files=files, limits=limits
-            )
+            ),
+            withheld=SAYS_WRAPPER if self._survey.bubblewrap else b"",
         )
 
     async def read_file(self, path: str, *, limit_bytes: int = 16_000_000) -> bytes | None:
@@ -321,12 +322,14 @@ def _required(require: IsolationLevel, without: Collection[Protection]) -> Surve
         )
     found = survey(without)
     if not at_least(found.level, require):
-        why = "; ".join(found.reasons.values())
-        raise SandboxError(
-            f"this machine holds a command at level {found.level!r}, and {require!r} is asked for: {why}",
-            hint=found.report().hint or "see gnomon doctor",
-        )
+        asked = f"this machine holds a command at level {found.level!r}, and {require!r} is asked for"
+        way_out = "use ContainerSandbox" if require == "container" else found.report().hint
+        raise SandboxError(asked + _why(found), hint=way_out or "see gnomon doctor")
     return found
+
+
+def _why(found: Survey) -> str:
+    return f": {'; '.join(found.reasons.values())}" if found.reasons else ""
 
 
 async def _to_its_end(run: Run) -> None:
