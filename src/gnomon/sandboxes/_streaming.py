@@ -31,7 +31,7 @@ class _Waiting:
     def add(self, stream: StreamName, data: bytes) -> None:
         if stream == "stderr" and self._withheld:
             self._held += data
-            if self._held[: len(self._withheld)] == self._withheld[: len(self._held)]:
+            if self._withheld.startswith(bytes(self._held[: len(self._withheld)])):
                 return
             self.let_go()
         else:
