@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from gnomon import registry
@@ -11,6 +12,7 @@ from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.guardrail import Guardrail
 from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.sandbox import Sandbox
 from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
 from gnomon.engine.accounts import Accounts
@@ -24,7 +26,7 @@ from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.subagents import Subagents
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.tools.function import as_tool
+from gnomon.tools.workspace import Workspace, tool_in
 
 if TYPE_CHECKING:
     from gnomon.agent_files import Made
@@ -48,6 +50,7 @@ __all__ = [
     "store_of",
     "toolbox_of",
     "tracing_of",
+    "workspace_of",
 ]
 
 OutputMode: TypeAlias = Literal["auto", "native", "tool"]
@@ -191,9 +194,9 @@ def provider_of(model: object, settings: object) -> Provider:
     raise TypeError(f"a model is a string such as 'demo' or a Provider, not {type(model).__name__}")
 
 
-def toolbox_of(tools: object, answer: Answer | None) -> Toolbox:
+def toolbox_of(tools: object, answer: Answer | None, workspace: Workspace) -> Toolbox:
     """The tools by name, none of which may be called as the one that takes the output."""
-    made = Toolbox(_tool(item) for item in listed(tools, "tools"))
+    made = Toolbox(tool_in(workspace, item) for item in listed(tools, "tools"))
     for offered in answer.tools if answer is not None else ():
         if made.get(offered.name) is not None:
             raise ConfigError(
@@ -201,6 +204,19 @@ def toolbox_of(tools: object, answer: Answer | None) -> Toolbox:
                 hint="give it another name",
             )
     return made
+
+
+def workspace_of(given: object, sandbox: object) -> Workspace:
+    """Where built-in tools work. Without a folder there are no file tools."""
+    if isinstance(given, Workspace):
+        if sandbox is not None:
+            raise ConfigError(
+                "the workspace has a sandbox of its own", hint="give it as Workspace(sandbox=…)"
+            )
+        return given
+    if given is not None and not isinstance(given, str | PathLike):
+        raise TypeError(f"a workspace is a folder or a Workspace, not {type(given).__name__}")
+    return Workspace(cast("str | PathLike[str] | None", given), sandbox=cast("Sandbox | str | None", sandbox))
 
 
 def skills_of(given: object) -> tuple[Source, ...]:
@@ -254,13 +270,3 @@ def listed(given: object, what: str) -> Sequence[object]:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         return cast("Sequence[object]", given)
     raise TypeError(f"{what} are given as a list, not as {type(cast(object, given)).__name__}")
-
-
-def _tool(item: object) -> Tool:
-    if isinstance(item, str):
-        item = registry.load("tools", item)
-    if isinstance(item, Tool) and not isinstance(item, type):
-        return item
-    if callable(item):
-        return as_tool(item)
-    raise TypeError(f"a tool is a function, a Tool or a name, not {type(item).__name__}")

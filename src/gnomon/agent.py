@@ -28,12 +28,14 @@ from gnomon._parts import (
     store_of,
     toolbox_of,
     tracing_of,
+    workspace_of,
 )
 from gnomon.contracts.compactor import Compactor
 from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.guardrail import Guardrail
 from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.sandbox import Sandbox
 from gnomon.contracts.session import OnLeave
 from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
@@ -59,6 +61,7 @@ from gnomon.session._input import as_message, checked_metadata, checked_user_id
 from gnomon.session.local import LocalSession
 from gnomon.session.runs import Detached, Durable
 from gnomon.session.runtime import Runtime
+from gnomon.tools.workspace import SupportsWorkspace, Workspace
 from gnomon.types.events import MessageReceived, RunEvent
 from gnomon.types.messages import Content, Message, Part
 from gnomon.types.requests import Reasoning
@@ -73,8 +76,8 @@ __all__ = ["Agent", "OutputMode", "Prompt", "ToolLike"]
 Prompt: TypeAlias = str | Part | Message | Sequence[Content]
 """What an agent is asked: text, an image, a whole message, or several of them in one list."""
 
-ToolLike: TypeAlias = Tool | Callable[..., object] | str
-"""A tool, a plain function, or the name of a registered tool."""
+ToolLike: TypeAlias = Tool | SupportsWorkspace | Callable[..., object] | str
+"""A tool, a plain function, the name of a registered tool, or what becomes one in a workspace."""
 
 
 class Agent(Generic[Out]):
@@ -97,6 +100,9 @@ class Agent(Generic[Out]):
     tools and arguments. Leave is given with `session.approve()`, within `approval_timeout_s` where that is
     given. `on_change` is the rule for an open turn that began under another definition of the agent.
 
+    `workspace` is the folder that built-in tools such as "read_file" work in, or a `Workspace`, which says
+    more of it; `sandbox` is where their commands run.
+
     `subagents` are agents that the model may hand tasks to; one of them is also a tool, by `as_tool()`.
     `hooks` stand around each step, the first outermost; `guardrails` check what goes in and what comes out,
     before it is shown. A `compactor` makes a conversation shorter that has grown over `context_tokens`, or
@@ -118,6 +124,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: None = None,
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -154,6 +162,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: type[Out],
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -189,6 +199,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: type[object] | None = None,
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -225,7 +237,10 @@ class Agent(Generic[Out]):
         accounts = Accounts(counter_of(counter), catalogue)
         sources = (*self._memory(memory, name), *skills_of(skills))
         known = [tool for source in sources for tool in source.tools()]
-        toolbox = toolbox_of((*listed(tools, "tools"), *spawning(_definitions(subagents)), *known), answer)
+        self._workspace = workspace_of(workspace, sandbox)
+        self._owns_workspace = self._workspace is not workspace
+        all_tools = (*listed(tools, "tools"), *spawning(_definitions(subagents)), *known)
+        toolbox = toolbox_of(all_tools, answer, self._workspace)
         self._observing = Observing(audit, tracing_of(traces))
         self._clock = clock or SystemClock()
         self._store = store_of(storage)
@@ -443,6 +458,8 @@ class Agent(Generic[Out]):
             runtime = self._live()  # which lets go of what was left open in a loop that is over
         if runtime is not None and runtime.event_loop is asyncio.get_running_loop():
             await runtime.close()
+        if self._owns_workspace:
+            await self._workspace.close()
         if self._chain is not None:
             await self._chain.close()
         await self.provider.close()

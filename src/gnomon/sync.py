@@ -23,6 +23,7 @@ from gnomon.contracts.counter import TokenCounter
 from gnomon.contracts.guardrail import Guardrail
 from gnomon.contracts.hook import Hook
 from gnomon.contracts.provider import Provider
+from gnomon.contracts.sandbox import Sandbox
 from gnomon.contracts.session import Input, OnLeave, WhenBusy
 from gnomon.contracts.storage import Storage
 from gnomon.contracts.tool import Tool
@@ -45,6 +46,7 @@ from gnomon.types.steps import CancelMode, Out, SessionStatus, SubagentResult, T
 
 if TYPE_CHECKING:
     from gnomon.memory import Memory
+    from gnomon.tools.workspace import Workspace
     from gnomon.tracing.exporter import Tracing
 
 __all__ = ["Agent", "Reader", "Run", "Session", "Stream", "Subagent"]
@@ -428,6 +430,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: None = None,
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -464,6 +468,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: type[Out],
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -499,6 +505,8 @@ class Agent(Generic[Out]):
         name: str = "agent",
         instructions: Instructions | None = None,
         tools: Sequence[ToolLike] = (),
+        workspace: Workspace | str | PathLike[str] | None = None,
+        sandbox: Sandbox | str | None = None,
         output: type[object] | None = None,
         output_mode: OutputMode = "auto",
         storage: str | Storage | None = None,
@@ -533,6 +541,8 @@ class Agent(Generic[Out]):
                 name=name,
                 instructions=instructions,
                 tools=tools,
+                workspace=workspace,
+                sandbox=sandbox,
                 output=output,
                 output_mode=output_mode,
                 storage=storage,

@@ -35,7 +35,7 @@ _R = TypeVar("_R")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class _PlainOptions(TypedDict, total=False):
+class PlainOptions(TypedDict, total=False):
     name: str | None
     description: str | None
     read_only: bool
@@ -46,7 +46,7 @@ class _PlainOptions(TypedDict, total=False):
     on_unknown: OnUnknown
 
 
-class ToolOptions(_PlainOptions, total=False):
+class ToolOptions(PlainOptions, total=False):
     """What `@tool(…)` takes; see there."""
 
     lookup: LookupFunction | None
@@ -192,7 +192,7 @@ class LookupFunctionTool(FunctionTool[_P, _R]):
     """A function with another one that finds out what became of a call of it."""
 
     def __init__(
-        self, function: Callable[_P, _R], *, lookup: LookupFunction, **options: Unpack[_PlainOptions]
+        self, function: Callable[_P, _R], *, lookup: LookupFunction, **options: Unpack[PlainOptions]
     ) -> None:
         super().__init__(function, **options)
         self._lookup = lookup
