@@ -579,7 +579,17 @@ def test_trust_finds_the_project_from_below(gnomon: Gnomon) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["-h"], ["doctor", "--help"], ["trust", "-h"], ["models", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["-h"],
+        ["doctor", "--help"],
+        ["trust", "-h"],
+        ["models", "--help"],
+        ["sandbox", "-h"],
+        ["sandbox", "show", "-h"],
+        ["sandbox", "run", "-h"],
+    ],
 )
 def test_help_fits_a_screen_and_ends_with_examples(gnomon: Gnomon, arguments: list[str]) -> None:
     lines = gnomon(*arguments).stdout.decode().splitlines()

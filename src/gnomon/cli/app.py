@@ -43,9 +43,9 @@ COMMANDS = {
 """Name → the click command."""
 
 _LINES = [
-    ("sessions, events, audit, traces, replay", "What was run, and what happened."),
+    ("sessions, events, audit, traces, replay, fork", "What was run, what happened."),
     ("approvals, approve, deny, resume, cancel", "What waits: go on, or end it."),
-    ("fork, compact, models, doctor, db, sandbox, trust", "Branch, shorten, set up."),
+    ("compact, models, doctor, db, sandbox, trust", "Shorten, set up, try out."),
 ]
 """The commands in the help. It fits a screen of 24 lines."""
 
@@ -137,7 +137,7 @@ class _PromptCommand(Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(_LINES, col_max=42)
+            formatter.write_dl(_LINES, col_max=46)
         super().format_epilog(ctx, formatter)
 
 

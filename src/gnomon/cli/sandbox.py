@@ -47,7 +47,7 @@ cat data.csv | gnomon sandbox run -i -w . --timeout 60 -- sort -u"""
 )
 @click.option("--without", metavar="NAME", multiple=True, help="Leave a protection out, to see the rest.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but the command's own and errors.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, expose_value=False, hidden=True)  # an internal error names it
 def run(**options: object) -> int:
     """Run COMMAND where it can do no harm; its exit code is the command's.
 
