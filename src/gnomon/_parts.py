@@ -26,10 +26,10 @@ from gnomon.engine.permissions import Rule, check_rules
 from gnomon.engine.subagents import Subagents
 from gnomon.errors import ConfigError
 from gnomon.facts.catalogue import Catalogue
-from gnomon.tools.workspace import Workspace, tool_in
+from gnomon.tools.workspace import Recipe, Workspace, tool_in
 
 if TYPE_CHECKING:
-    from gnomon.agent_files import Made
+    from gnomon.agent_files import AgentSpec, Made
     from gnomon.hooks.chain import Chain
     from gnomon.tracing.exporter import Tracing
 
@@ -50,6 +50,7 @@ __all__ = [
     "store_of",
     "toolbox_of",
     "tracing_of",
+    "workspace_from",
     "workspace_of",
 ]
 
@@ -204,6 +205,23 @@ def toolbox_of(tools: object, answer: Answer | None, workspace: Workspace) -> To
                 hint="give it another name",
             )
     return made
+
+
+def workspace_from(spec: AgentSpec) -> Workspace | None:
+    """What a file says of the place that its agent's tools work in."""
+    if spec.workspace is None and spec.sandbox is None:
+        return None
+    from gnomon.agent_files import WorkspaceSpec
+
+    said = spec.workspace or WorkspaceSpec()
+    sandbox = Recipe(spec.sandbox.name, spec.sandbox.settings) if spec.sandbox is not None else None
+    return Workspace(
+        said.root,
+        read_only=said.read_only,
+        hosts=said.hosts,
+        secrets=said.secrets,
+        sandbox=cast("str | None", sandbox),
+    )
 
 
 def workspace_of(given: object, sandbox: object) -> Workspace:

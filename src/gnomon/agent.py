@@ -28,6 +28,7 @@ from gnomon._parts import (
     store_of,
     toolbox_of,
     tracing_of,
+    workspace_from,
     workspace_of,
 )
 from gnomon.contracts.compactor import Compactor
@@ -496,11 +497,12 @@ def _from_file(
     if spec.name in above:
         raise ConfigError(f"{path}: agents work for one another in a circle: {' → '.join(line)}")
     try:
-        return Agent(
+        made = Agent(
             spec.model,
             name=spec.name,
             instructions=spec.instructions,
             tools=(*spec.tools, *tools),
+            workspace=workspace_from(spec),
             storage=storage if storage is not None else spec.storage,
             permissions=spec.permissions or "bypass",
             rules=spec.rules,
@@ -525,6 +527,8 @@ def _from_file(
         if not error.message.startswith(("agent ", f"{path}: ")):  # of one that works for it
             error.message = f"agent {spec.name!r} of {path}: {error.message}"
         raise
+    made._owns_workspace = True  # it was made for this agent alone
+    return made
 
 
 def _definitions(given: object) -> list[Definition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from gnomon import Agent, sync, tool
+from gnomon._parts import workspace_from
+from gnomon.agent_files import Made, WorkspaceSpec, read_agents
 from gnomon.contracts.tool import Tool
 from gnomon.errors import ConfigError, SandboxError, UnknownName
 from gnomon.sandboxes.process import ProcessSandbox
@@ -180,3 +183,76 @@ def test_without_a_folder_files_are_where_the_sandbox_works(tmp_path: Path) -> N
 def test_a_workspace_has_its_sandbox_and_an_agent_gives_it_no_other(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sandbox of its own"):
         Agent(ScriptedProvider(["Hello."]), workspace=Workspace(tmp_path), sandbox="process")
+
+
+# --- agents in files ------------------------------------------------------------
+
+
+def test_an_agent_file_says_where_tools_work(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    path = tmp_path / "agents.toml"
+    path.write_text("""
+[defaults]
+model = "demo"
+workspace = "project"
+
+[agents.plain]
+
+[agents.told]
+sandbox = {name = "process", limits = {memory_bytes = 100000000}}
+workspace = {root = "project", read_only = true, hosts = ["example.com"], secrets = ["config/.env"]}
+""")
+    plain, told = read_agents(path)
+    root = str((tmp_path / "project").resolve())
+    assert plain.workspace == WorkspaceSpec(root=root)
+    assert plain.sandbox is None
+    assert told.workspace == WorkspaceSpec(
+        root=root, read_only=True, hosts=("example.com",), secrets=("config/.env",)
+    )
+    assert told.sandbox == Made(name="process", settings={"limits": {"memory_bytes": 100_000_000}})
+
+
+@needs_linux
+async def test_the_workspace_of_an_agent_file_is_made_and_closed_with_its_agent(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(
+        'model = "demo"\nworkspace = "."\nsandbox = {name = "process", env = {COLOUR = "blue"}}\n'
+    )
+    seen: list[Workspace] = []
+
+    class Watching:
+        def in_workspace(self, workspace: Workspace) -> Tool:
+            seen.append(workspace)
+            return where.in_workspace(workspace)
+
+    async with Agent.from_file(path, tools=[Watching()]):
+        result = await seen[0].sandbox.execute("sh", ["-c", "echo $COLOUR; pwd"], 20)
+        assert result.text.split() == ["blue", str(tmp_path)]
+    with pytest.raises(SandboxError, match="closed"):
+        _ = seen[0].sandbox
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("workspace = 5", "`workspace` should be a folder, or a table with `root`"),
+        ("workspace = {folder = 'x'}", "`workspace.folder` is not a known key"),
+        ("workspace = {root = '.', hosts = 'example.com'}", "`workspace.hosts` should be a list of texts"),
+        ("sandbox = {require = 'process'}", "`sandbox.name` should be a registered name"),
+    ],
+)
+def test_a_file_that_says_it_wrongly_is_told_where(line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'model = "demo"\n{line}\n')
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read_agents(path)
+
+
+@needs_linux
+def test_settings_that_no_sandbox_takes_are_said_when_it_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text('model = "demo"\nworkspace = "."\nsandbox = {name = "process", colour = "blue"}\n')
+    workspace = workspace_from(read_agents(path)[0])
+    assert workspace is not None
+    with pytest.raises(ConfigError, match=r"cannot be made with these settings: .*colour"):
+        _ = workspace.sandbox

@@ -19,17 +19,26 @@ from gnomon._trust import one_line, real_path
 from gnomon.agent_files._fields import Named, merged, name_in, spec_from
 from gnomon.agent_files._layer import Layer, read_layer, table_in, unused
 from gnomon.agent_files._place import Found, Place, Table, is_list, is_table, unknown, wrong
-from gnomon.agent_files._spec import AgentSpec, Made, OnChange, Permissions
+from gnomon.agent_files._spec import AgentSpec, Made, OnChange, Permissions, WorkspaceSpec
 from gnomon.agent_files._text import read_tables
 from gnomon.errors import InvalidInput
 
-__all__ = ["AgentSpec", "Made", "OnChange", "Permissions", "UnusedKey", "read_agent", "read_agents"]
+__all__ = [
+    "AgentSpec",
+    "Made",
+    "OnChange",
+    "Permissions",
+    "UnusedKey",
+    "WorkspaceSpec",
+    "read_agent",
+    "read_agents",
+]
 
 _NO_EFFECT = {
     "teams": "each agent stands for itself",
     "skills_dir": "an agent names its folders in `skills`",
     "deployment": "tools run in this process",
-    "sandbox": "tools run in this process",
+    "sandbox": "an agent says where its commands run, in its own `sandbox`",
     "name": "it names a deployment",
 }
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 
 from gnomon._trust import real_path
-from gnomon.agent_files._kinds import FILE, FLAG, NAME, TOOL, Kind, converted
+from gnomon.agent_files._kinds import FILE, FLAG, NAME, TEXTS, TOOL, Kind, converted
 from gnomon.agent_files._layer import table_in
-from gnomon.agent_files._place import Found, is_list, is_table, wrong
-from gnomon.agent_files._spec import Made
+from gnomon.agent_files._place import Found, is_list, is_table, unknown, wrong
+from gnomon.agent_files._spec import Made, WorkspaceSpec
 from gnomon.agent_files._values import filled, refuse_secrets
 from gnomon.errors import InvalidInput
 
-__all__ = ["folders_from", "made_from", "made_list_from", "memory_from", "names_from"]
+__all__ = ["folders_from", "made_from", "made_list_from", "memory_from", "names_from", "workspace_from"]
 
 
 def made_list_from(found: Found | None, env: Mapping[str, str]) -> tuple[Made, ...]:
@@ -38,11 +38,40 @@ def folders_from(found: Found | None, env: Mapping[str, str], folder: str) -> tu
     """Folders with skills, counted from the file's own."""
     kind = Kind[str](FILE.type, "the path of a folder with skills")
     named = (converted(item, kind, env) for item in _items(found, "a list of folders with skills"))
-    return tuple(real_path(os.path.join(folder, os.path.expanduser(name))) for name in named)
+    return tuple(_real(name, folder) for name in named)
 
 
 def memory_from(found: Found | None, env: Mapping[str, str]) -> bool:
     return found is not None and converted(found, FLAG, env)
+
+
+def workspace_from(found: Found | None, env: Mapping[str, str], folder: str) -> WorkspaceSpec | None:
+    """A folder, counted from the file's own, or a table with `root` and what holds there."""
+    if found is None:
+        return None
+    kind = Kind[str](FILE.type, "a folder, or a table with `root`")
+    if not is_table(found.value):
+        return WorkspaceSpec(root=_real(converted(found, kind, env), folder))
+    items = {
+        key: Found(value, found.place.under(found.value, key))
+        for key, value in found.value.items()
+        if value is not None
+    }
+    for key, item in items.items():
+        if key not in WorkspaceSpec.__struct_fields__:
+            raise unknown(item.place, key, WorkspaceSpec.__struct_fields__)
+    root, read_only = items.get("root"), items.get("read_only")
+    hosts, secrets = items.get("hosts"), items.get("secrets")
+    return WorkspaceSpec(
+        root=_real(converted(root, kind, env), folder) if root else None,
+        read_only=read_only is not None and converted(read_only, FLAG, env),
+        hosts=converted(hosts, TEXTS, env) if hosts else (),
+        secrets=converted(secrets, TEXTS, env) if secrets else (),
+    )
+
+
+def _real(path: str, folder: str) -> str:
+    return real_path(os.path.join(folder, os.path.expanduser(path)))
 
 
 def _items(found: Found | None, expected: str) -> list[Found]:

@@ -8,7 +8,14 @@ from typing import NamedTuple, TypeVar, cast
 
 from gnomon._trust import real_path
 from gnomon.agent_files import _kinds as kinds
-from gnomon.agent_files._around import folders_from, made_from, made_list_from, memory_from, names_from
+from gnomon.agent_files._around import (
+    folders_from,
+    made_from,
+    made_list_from,
+    memory_from,
+    names_from,
+    workspace_from,
+)
 from gnomon.agent_files._kinds import Kind, converted
 from gnomon.agent_files._layer import Layer, table_in
 from gnomon.agent_files._place import Found, Place, wrong
@@ -93,6 +100,8 @@ def spec_from(named: Named, layer: Layer, env: Mapping[str, str], folder: str) -
         settings=reader.settings(),
         instructions=reader.instructions(),
         tools=tools,
+        workspace=workspace_from(fields.get("workspace"), env, folder),
+        sandbox=made_from(fields.get("sandbox"), env),
         budget=reader.budget(),
         temperature=reader.one("temperature", kinds.TEMPERATURE),
         max_tokens=reader.one("max_tokens", kinds.TOKENS),

@@ -26,6 +26,7 @@ __all__ = [
     "SECONDS",
     "TEMPERATURE",
     "TEXT",
+    "TEXTS",
     "TOKENS",
     "TOOL",
     "Effort",
@@ -61,6 +62,7 @@ FILE = Kind[str](_Name, "the path of a file")
 TEXT = Kind[str](_Text, "text")
 RULES = Kind[list[str]](list[_Text], "text, or a list of texts")
 LINES = Kind[list[str]](list[_Name], "a list of rules such as `ask pay`")
+TEXTS = Kind[tuple[str, ...]](tuple[_Name, ...], "a list of texts")
 TOOL = Kind[str](_ToolName, "the name of a registered tool: letters, digits, _ and -")
 TOKENS = Kind[int](_Count, "a whole number above zero")
 TEMPERATURE = Kind[float](_Warmth, "a number from 0 to 100")

@@ -23,6 +23,8 @@ _FIELDS = {
     "temperature": "temperature",
     "max_tokens": "max_tokens",
     "tools": "tools",
+    "workspace": "workspace",
+    "sandbox": "sandbox",
     "permissions": "permissions",
     "permission_mode": "permissions",
     "rules": "rules",

@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.types.requests import Reasoning
 
-__all__ = ["AgentSpec", "Made", "OnChange", "Permissions"]
+__all__ = ["AgentSpec", "Made", "OnChange", "Permissions", "WorkspaceSpec"]
 
 Permissions: TypeAlias = Literal["ask", "accept_edits", "auto", "plan", "deny", "bypass"]
 OnChange: TypeAlias = Literal["continue", "pause", "refuse"]
@@ -25,6 +25,15 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         return f"Made({self.name!r}, settings={sorted(self.settings)})"
 
 
+class WorkspaceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where built-in tools work: a folder, by its real path, and what holds there."""
+
+    root: str | None = None
+    read_only: bool = False
+    hosts: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One agent of a file; `None` is not set. What the names of tools stand for is up to who uses it."""
 
@@ -38,6 +47,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the provider is made with: an address, a key, limits."""
     instructions: str | None = None
     tools: tuple[str, ...] = ()
+    workspace: WorkspaceSpec | None = None
+    sandbox: Made | None = None
+    """Where the commands of tools run."""
     budget: dict[str, int | float] = {}
     """`rounds`, `tokens`, `cost` (US dollars) and `seconds` of a turn, those that are set."""
     temperature: float | None = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
+
+import msgspec
 
 from gnomon import registry
 from gnomon._beneath import Beneath
@@ -15,8 +17,9 @@ from gnomon.contracts.tool import Tool
 from gnomon.errors import ConfigError, SandboxError
 from gnomon.tools._places import SupportsWorkspace
 from gnomon.tools.function import as_tool
+from gnomon.types.steps import ExecLimits
 
-__all__ = ["SupportsWorkspace", "Workspace"]
+__all__ = ["Recipe", "SupportsWorkspace", "Workspace", "tool_in"]
 
 
 class Workspace:
@@ -47,7 +50,7 @@ class Workspace:
         hosts: Sequence[str] = (),
         secrets: Sequence[str] = (),
     ) -> None:
-        self._sandbox, self._sandbox_name = _sandbox_from(sandbox)
+        self._sandbox, self._recipe = _sandbox_from(sandbox)
         self._owns_sandbox = self._sandbox is None
         root = root if root is not None else _folder_of(self._sandbox)
         self._beneath = Beneath(os.path.expanduser(os.fspath(root))) if root is not None else None
@@ -79,7 +82,7 @@ class Workspace:
             if self._is_closed:
                 raise SandboxError("the workspace is closed", hint="make another one")
             if self._sandbox is None:
-                self._sandbox = _made(self._sandbox_name, self.root, self.read_only)
+                self._sandbox = self._recipe.made(self.root, self.read_only)
             return self._sandbox
 
     def tool(self, name: str) -> Tool:
@@ -128,27 +131,42 @@ def tool_in(workspace: Workspace, item: object) -> Tool:
 # --- the sandbox ------------------------------------------------------------
 
 
-def _sandbox_from(given: object) -> tuple[Sandbox | None, str]:
-    """One that is there, or the name of one: one that is wrong is said at once."""
+class Recipe(NamedTuple):
+    """The name of a sandbox, and what else it is made with."""
+
+    name: str = "process"
+    settings: Mapping[str, object] = {}
+
+    def made(self, root: str | None, read_only: bool) -> Sandbox:
+        settings = {**self.settings}
+        if "limits" in settings:  # a table, in a file
+            settings["limits"] = msgspec.convert(settings["limits"], ExecLimits)
+        if read_only and root is not None:
+            # What may not be changed is only shown: commands then begin in an empty folder.
+            settings["read"] = [root, *cast("Sequence[str]", settings.get("read", ()))]
+        else:
+            settings["workspace"] = root
+        kind = cast("Callable[..., object]", registry.load("sandboxes", self.name))
+        try:
+            made = kind(**settings)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"sandbox {self.name!r} cannot be made with these settings: {error}") from None
+        if not isinstance(made, Sandbox):
+            raise ConfigError(f"sandbox {self.name!r} gave {type(made).__name__}, not a Sandbox")
+        return made
+
+
+def _sandbox_from(given: object) -> tuple[Sandbox | None, Recipe]:
+    """One that is there, or how one is made: a name that is wrong is said at once."""
     if isinstance(given, Sandbox) and not isinstance(given, type):
-        return given, ""
+        return given, Recipe()
     if given is None:
-        return None, "process"
-    if not isinstance(given, str):
+        return None, Recipe()
+    recipe = Recipe(given) if isinstance(given, str) else given
+    if not isinstance(recipe, Recipe):
         raise TypeError(f"a sandbox is a name such as 'process' or a Sandbox, not {type(given).__name__}")
-    registry.load("sandboxes", given)
-    return None, given
-
-
-def _made(name: str, root: str | None, read_only: bool) -> Sandbox:
-    # What may not be changed is only shown: commands then begin in an empty folder.
-    settings: dict[str, object] = {"workspace": root}
-    if read_only and root is not None:
-        settings = {"read": [root]}
-    made = cast("Callable[..., object]", registry.load("sandboxes", name))(**settings)
-    if not isinstance(made, Sandbox):
-        raise ConfigError(f"sandbox {name!r} gave {type(made).__name__}, not a Sandbox")
-    return made
+    registry.load("sandboxes", recipe.name)
+    return None, recipe
 
 
 def _folder_of(sandbox: object) -> str | None:
