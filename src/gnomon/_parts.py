@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OutputMode",
+    "OwnWorkspace",
     "answer_of",
     "chain_of",
     "compactor_from",
@@ -207,7 +208,11 @@ def toolbox_of(tools: object, answer: Answer | None, workspace: Workspace) -> To
     return made
 
 
-def workspace_from(spec: AgentSpec) -> Workspace | None:
+class OwnWorkspace(Workspace):
+    """One that was made for an agent alone, which closes it."""
+
+
+def workspace_from(spec: AgentSpec) -> OwnWorkspace | None:
     """What a file says of the place that its agent's tools work in."""
     if spec.workspace is None and spec.sandbox is None:
         return None
@@ -215,7 +220,7 @@ def workspace_from(spec: AgentSpec) -> Workspace | None:
 
     said = spec.workspace or WorkspaceSpec()
     sandbox = Recipe(spec.sandbox.name, spec.sandbox.settings) if spec.sandbox is not None else None
-    return Workspace(
+    return OwnWorkspace(
         said.root,
         read_only=said.read_only,
         hosts=said.hosts,

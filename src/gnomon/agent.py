@@ -13,6 +13,7 @@ import msgspec
 
 from gnomon._parts import (
     OutputMode,
+    OwnWorkspace,
     answer_of,
     chain_of,
     compactor_from,
@@ -239,7 +240,7 @@ class Agent(Generic[Out]):
         sources = (*self._memory(memory, name), *skills_of(skills))
         known = [tool for source in sources for tool in source.tools()]
         self._workspace = workspace_of(workspace, sandbox)
-        self._owns_workspace = self._workspace is not workspace
+        self._owns_workspace = self._workspace is not workspace or isinstance(workspace, OwnWorkspace)
         all_tools = (*listed(tools, "tools"), *spawning(_definitions(subagents)), *known)
         toolbox = toolbox_of(all_tools, answer, self._workspace)
         self._observing = Observing(audit, tracing_of(traces))
@@ -497,7 +498,7 @@ def _from_file(
     if spec.name in above:
         raise ConfigError(f"{path}: agents work for one another in a circle: {' → '.join(line)}")
     try:
-        made = Agent(
+        return Agent(
             spec.model,
             name=spec.name,
             instructions=spec.instructions,
@@ -527,8 +528,6 @@ def _from_file(
         if not error.message.startswith(("agent ", f"{path}: ")):  # of one that works for it
             error.message = f"agent {spec.name!r} of {path}: {error.message}"
         raise
-    made._owns_workspace = True  # it was made for this agent alone
-    return made
 
 
 def _definitions(given: object) -> list[Definition]:
