@@ -57,6 +57,7 @@ class Run:
         self._input = memoryview(b"")
         self._began = 0.0
         self._stopped = ""
+        self.may_have_begun = False
 
     def start(self, order: int, stdin: bytes | None) -> None:
         """`order` is a file, which is closed here."""
@@ -120,11 +121,9 @@ class Run:
 
     def _hear(self) -> None:
         try:
-            data = self._status.recv(_MOST_TOLD)
+            data = self._told()
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            data = b""
         if self._ended.done():
             self._loop.remove_reader(self._status)
             return
@@ -133,8 +132,23 @@ class Run:
             self._loop.remove_reader(self._status)
             return
         told: dict[str, Any] = msgspec.json.decode(data)
-        if "started" not in told:
+        self.may_have_begun = True
+        if "begins" not in told:
             self._ended.set_result(msgspec.convert(told, Ending))
+
+    def _told(self) -> bytes:
+        """A message; nothing when there will be no more."""
+        for _ in range(2):
+            try:
+                return self._status.recv(_MOST_TOLD)
+            except ConnectionResetError:
+                # It has ended without having read that it should; what it told before that is still there.
+                continue
+            except (BlockingIOError, InterruptedError):
+                raise
+            except OSError:
+                break
+        return b""
 
     # --- what it writes
 

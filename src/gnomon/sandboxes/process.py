@@ -19,7 +19,7 @@ from gnomon.sandboxes._limits import Limits, at_least, checked_level, settled
 from gnomon.sandboxes._orders import Confinement, written
 from gnomon.sandboxes._output import Kept, StreamName
 from gnomon.sandboxes._rooms import Rooms
-from gnomon.sandboxes._run import Run
+from gnomon.sandboxes._run import Ending, Run
 from gnomon.sandboxes._seccomp import filter_program
 from gnomon.sandboxes._streaming import streamed
 from gnomon.sandboxes._survey import Protection, Survey, check_protections, survey
@@ -208,12 +208,25 @@ class ProcessSandbox:
         group: Group | None,
     ) -> ExecResult:
         kept = Kept(asked.limits.output_bytes)
-        kills = group.kills_for_memory() if group is not None else 0
-        run = Run(kept, show)
+        before = group.kills_for_memory() if group is not None else 0
+        ending, run = await self._once(asked, Run(kept, show), private, group)
+        if ending.is_lost and not run.may_have_begun:  # the launcher was ended with the order in its hands
+            ending, run = await self._once(asked, Run(kept, show), private, group)
+        return result_of(
+            ending,
+            kept,
+            asked.limits,
+            level=self.level,
+            duration_s=run.duration_s,
+            kills=(group.kills_for_memory() if group is not None else 0) - before,
+            command=asked.argv[0],
+        )
+
+    async def _once(self, asked: _Asked, run: Run, private: str, group: Group | None) -> tuple[Ending, Run]:
         run.start(self._order(asked, private, group), asked.stdin)
         over = self._runs[run] = asyncio.get_running_loop().create_future()
         try:
-            ending = await run.ending(asked.timeout_s)
+            return await run.ending(asked.timeout_s), run
         except asyncio.CancelledError:
             run.stop("cancelled")
             await _to_its_end(run)
@@ -222,16 +235,6 @@ class ProcessSandbox:
             run.close()
             del self._runs[run]
             over.set_result(None)
-        kills = (group.kills_for_memory() if group is not None else 0) - kills
-        return result_of(
-            ending,
-            kept,
-            asked.limits,
-            level=self.level,
-            duration_s=run.duration_s,
-            kills=kills,
-            command=asked.argv[0],
-        )
 
     # --- what it is given
 

@@ -71,13 +71,13 @@ class _Supervisor:
     def _start(self, stdio: tuple[int, int, int]) -> int:
         failed, report = os.pipe2(os.O_CLOEXEC)
         kept = self._wire_wrapper() if self._order.is_wrapped else ()
+        self._send({"begins": os.getpid()})  # before it does: who did not hear this may ask once more
         self._pid = os.fork()
         if self._pid == 0:
             os.close(failed)
             child.become(self._order, stdio, kept, report)
         for descriptor in (report, *stdio, *kept):
             os.close(descriptor)
-        self._send({"started": os.getpid()})
         if self._order.is_wrapped:
             self._limit_processes()
         return failed
