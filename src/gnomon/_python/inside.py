@@ -348,7 +348,7 @@ class Plain:
             if not math.isfinite(value):
                 raise Unfit
             return float(value)
-        kind: Any = type(value)
+        kind = type_of(value)
         if issubclass(kind, (list, tuple)):
             return [self.of(item, depth + 1) for item in value]
         if issubclass(kind, dict):
@@ -361,6 +361,10 @@ class Plain:
         if not isinstance(key, str):
             raise Unfit
         return str(key)
+
+
+def type_of(thing: object) -> Any:
+    return type(thing)
 
 
 def repr_of(value: Any) -> str:
@@ -390,7 +394,7 @@ def picture_of(value: Any) -> bytes | None:
     """The picture that a thing is, or shows itself as."""
     if is_picture(value):
         return bytes(value)
-    kind: Any = type(value)
+    kind = type_of(value)
     try:
         if hasattr(kind, "_repr_png_"):
             drawn: object = value._repr_png_()
@@ -406,7 +410,8 @@ def picture_of(value: Any) -> bytes | None:
 def show(answer: Answer, *things: Any) -> None:
     """Show pictures: paths of image files, figures, images. All else is printed."""
     for thing in things:
-        is_path = isinstance(thing, str) or hasattr(type(thing), "__fspath__")
+        kind = type_of(thing)
+        is_path = issubclass(kind, str) or hasattr(kind, "__fspath__")
         picture = read_picture(thing) if is_path else picture_of(thing)
         if picture is None:
             print(thing)  # noqa: T201 - what it is for

@@ -30,8 +30,9 @@ class PythonResult(msgspec.Struct, frozen=True, kw_only=True):
     """What code came to.
 
     `value` is that of the last expression, where JSON can say it; `shown` is its repr, in any case, cut where
-    it is long. `pictures` are what the code showed. All of this is what the code says of itself. `execution`
-    is what the sandbox says, with what the code printed; `note` says in words what is amiss.
+    it is long. `pictures` are what the code showed. `note` says in words what is amiss. `execution` is what
+    the sandbox says, with what the code printed. All but that is what the code says of itself: where the code
+    is not to be believed, neither is that.
     """
 
     value: object = None
@@ -40,11 +41,8 @@ class PythonResult(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None = None
     execution: ExecResult
     note: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the code ran to its end."""
-        return self.error is None and self.execution.exit_code == 0 and not self.note
+    ok: bool = False
+    """Whether the code ran to its end."""
 
     @property
     def printed(self) -> str:
@@ -203,18 +201,20 @@ def _result(execution: ExecResult, mark: bytes) -> PythonResult:
         timed_out=execution.timed_out or answer.is_late,
         truncated=execution.truncated or answer.is_cut,
     )
-    note = _note(execution, answer, is_there=bool(found))
+    problem = _problem(execution, answer, is_there=bool(found))
     return PythonResult(
         value=answer.value,
         shown=answer.shown,
         pictures=tuple(answer.pictures),
         error=answer.error,
         execution=execution,
-        note=note,
+        note=problem or _left_out(answer.left_out),
+        ok=not problem and answer.error is None,
     )
 
 
-def _note(execution: ExecResult, answer: Answer, *, is_there: bool) -> str:
+def _problem(execution: ExecResult, answer: Answer, *, is_there: bool) -> str:
+    """Why the code did not come to its end; empty when it did, or when its own error says it."""
     if execution.timed_out:
         return "ended: its time was up"
     if execution.note:
@@ -227,9 +227,11 @@ def _note(execution: ExecResult, answer: Answer, *, is_there: bool) -> str:
         return f"ended with exit code {execution.exit_code} before it could say what it came to"
     if answer.error is None and (execution.exit_code or not answer.is_done):
         return _ended(execution.exit_code or 0)
-    if answer.left_out:
-        return f"{answer.left_out} pictures were left out: too many, too large, or none"
     return ""
+
+
+def _left_out(count: int) -> str:
+    return f"pictures left out, which were too many, too large, or none: {count}" if count else ""
 
 
 def _ended(code: int) -> str:
