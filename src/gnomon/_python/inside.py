@@ -274,7 +274,7 @@ def exit_code(given: object) -> int:
         return 0
     if isinstance(given, int):
         return given & 0xFF
-    print(given, file=sys.stderr)  # noqa: T201 - as Python does
+    sys.stderr.write(f"{given}\n")  # as Python does
     return 1
 
 
@@ -414,7 +414,7 @@ def show(answer: Answer, *things: Any) -> None:
         is_path = issubclass(kind, str) or hasattr(kind, "__fspath__")
         picture = read_picture(thing) if is_path else picture_of(thing)
         if picture is None:
-            print(thing)  # noqa: T201 - what it is for
+            sys.stdout.write(f"{thing}\n")
         else:
             answer.picture(picture)
 
