@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import struct
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon._python import answers
+from gnomon.contracts.sandbox import Sandbox
 from gnomon.errors import InvalidInput
 from gnomon.sandboxes.process import ProcessSandbox
-from gnomon.sandboxes.python import PythonResult, run_python
+from gnomon.sandboxes.python import PythonResult, run_python, stream_python
 from gnomon.types.steps import ExecLimits, ExecOutput
 
 RUNGS = [(), ("bubblewrap",)]
@@ -290,15 +292,61 @@ async def test_a_gigabyte_of_output_is_cut_in_its_middle_and_the_value_is_there(
     assert len(result.printed) < 101_000
 
 
+async def streamed(sandbox: object, code: str) -> tuple[list[ExecOutput], PythonResult]:
+    *shown, last = [step async for step in stream_python(cast("Sandbox", sandbox), code, timeout_s=20)]
+    assert isinstance(last, PythonResult)
+    assert all(isinstance(each, ExecOutput) for each in shown)
+    return cast("list[ExecOutput]", shown), last
+
+
+def told(shown: list[ExecOutput], stream: str) -> bytes:
+    return b"".join(each.data for each in shown if each.stream == stream)
+
+
 async def test_output_is_shown_as_it_comes_without_what_is_not_printed() -> None:
-    shown: list[ExecOutput] = []
     async with opened() as sandbox:
         code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.stdout.write('\\x1e' + 'end')\n5"
-        result = await run_python(sandbox, code, timeout_s=20, show=shown.append)
-    assert result.value == 5
-    assert b"".join(each.data for each in shown if each.stream == "stdout") == b"out\n\x1eend"
-    assert b"".join(each.data for each in shown if each.stream == "stderr") == b"err\n"
-    assert result.execution.stderr == b"err\n"
+        shown, result = await streamed(sandbox, code)
+        assert result.value == 5
+        assert told(shown, "stdout") == b"out\n\x1eend"
+        assert told(shown, "stderr") == b"err\n"
+        assert result.execution.stderr == b"err\n"
+        assert result.printed == "out\n\x1eend"
+
+
+async def test_a_stream_that_is_closed_ends_the_code(tmp_path: Path) -> None:
+    code = "import time\nwhile True:\n    print('x', file=open('beat', 'a'), flush=True)\n    print('y')"
+    async with opened(tmp_path) as sandbox:
+        async with aclosing(stream_python(sandbox, code, timeout_s=30)) as steps:
+            async for _ in steps:
+                break
+        size = (tmp_path / "beat").stat().st_size
+        await asyncio.sleep(0.1)
+        assert (tmp_path / "beat").stat().st_size == size
+
+
+async def test_a_sandbox_that_shows_no_output_gives_the_result_alone() -> None:
+    class Silent:
+        level = "none"
+
+        def __init__(self, sandbox: ProcessSandbox) -> None:
+            self.execute, self.close, self.python = sandbox.execute, sandbox.close, sandbox.python
+
+    async with opened() as sandbox:
+        shown, result = await streamed(Silent(sandbox), "print('x'); 5")
+    assert (shown, result.value, result.printed) == ([], 5, "x\n")
+
+
+async def test_code_may_use_the_network_where_its_sandbox_allows_it_and_nobody_forbids_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = f"import socket; socket.create_connection({server.getsockname()!r}, timeout=5); 'heard'"
+        async with opened(limits=ExecLimits(network=True)) as sandbox:
+            if "loopback" not in (await sandbox.report()).held:
+                pytest.skip("nothing keeps a command from the network here")
+            allowed = await run_python(sandbox, code, timeout_s=20)
+            forbidden = await run_python(sandbox, code, timeout_s=20, limits=ExecLimits(network=False))
+    assert allowed.value == "heard"
+    assert forbidden.error is not None
 
 
 # --- pictures -----------------------------------------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import keyword
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +20,7 @@ from gnomon.errors import InvalidInput
 from gnomon.types.messages import Image
 from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult
 
-__all__ = ["Failure", "PythonResult", "run_python"]
+__all__ = ["Failure", "PythonResult", "run_python", "stream_python"]
 
 _OUTPUT_BYTES = 1 << 20
 _INPUT_BYTES = 64 << 20
@@ -60,29 +61,84 @@ async def run_python(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     limits: ExecLimits | None = None,
-    show: Callable[[ExecOutput], None] | None = None,
 ) -> PythonResult:
     """Run Python code in a sandbox; what becomes of it is a result, whatever it is.
 
     `inputs` are there as variables, `files` in its folder. A picture is shown by `show(path or figure or
-    image)`, by the last expression, and by figures of matplotlib that are open at the end. `show=` here is
-    called with what is printed, as it comes, where the sandbox can do that.
+    image)`, by the last expression, and by figures of matplotlib that are open at the end.
     """
+    mark, asked = _asked(code, inputs, timeout_s, limits)
+    program, args = _command(sandbox)
+    execution = await sandbox.execute(
+        program, args, timeout_s, stdin=asked.stdin, env=env, cwd=cwd, files=files, limits=asked.limits
+    )
+    return _result(execution, mark)
+
+
+async def stream_python(
+    sandbox: Sandbox,
+    code: str,
+    *,
+    timeout_s: float,
+    inputs: Mapping[str, object] | None = None,
+    files: Mapping[str, bytes] | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    limits: ExecLimits | None = None,
+) -> AsyncGenerator[ExecOutput | PythonResult, None]:
+    """What the code prints as it comes, where the sandbox can do that, then what `run_python` gives.
+
+    Closing this ends the code.
+    """
+    mark, asked = _asked(code, inputs, timeout_s, limits)
+    program, args = _command(sandbox)
+    if not isinstance(sandbox, SupportsOutput):
+        execution = await sandbox.execute(
+            program, args, timeout_s, stdin=asked.stdin, env=env, cwd=cwd, files=files, limits=asked.limits
+        )
+        yield _result(execution, mark)
+        return
+    printed = _Printed(mark)
+    stream = sandbox.execute_stream(
+        program, args, timeout_s, stdin=asked.stdin, env=env, cwd=cwd, files=files, limits=asked.limits
+    )
+    async with aclosing(stream) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, ExecResult):
+                yield _result(piece, mark)
+            elif shown := printed.of(piece):
+                yield shown
+
+
+# --- what is asked ----------------------------------------------------------------
+
+
+class _Asked(NamedTuple):
+    stdin: bytes
+    limits: ExecLimits
+
+
+def _asked(
+    code: str, inputs: Mapping[str, object] | None, timeout_s: float, limits: ExecLimits | None
+) -> tuple[bytes, _Asked]:
+    """The mark behind which the answer comes, and what the sandbox is given."""
     limits = limits or ExecLimits()
     output_bytes = limits.output_bytes or _OUTPUT_BYTES
     mark = secrets.token_hex(16)
-    reader = _Reader(f"\x1e{mark}\n".encode(), show)
-    execution = await _executed(
-        sandbox,
-        reader,
-        timeout_s,
-        stdin=_request(code, _checked(inputs), mark, timeout_s, output_bytes),
-        env=env,
-        cwd=cwd,
-        files=files,
-        limits=msgspec.structs.replace(limits, output_bytes=2 * (output_bytes + answers.ANSWER_BYTES)),
-    )
-    return _result(execution, reader.mark)
+    stdin = _request(code, _checked(inputs), mark, timeout_s, output_bytes)
+    # The output is cut where it comes from, so that of what comes here, the answer too, nothing is.
+    room = msgspec.structs.replace(limits, output_bytes=2 * (output_bytes + answers.ANSWER_BYTES))
+    return f"\x1e{mark}\n".encode(), _Asked(stdin, room)
+
+
+def _command(sandbox: Sandbox) -> tuple[str, list[str]]:
+    python = getattr(sandbox, "python", None)
+    return python if isinstance(python, str) else "python3", ["-I", "-c", _program()]
+
+
+@cache
+def _program() -> str:
+    return Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
 
 
 def _checked(inputs: Mapping[str, object] | None) -> dict[str, object]:
@@ -121,75 +177,35 @@ def _request(
     return data
 
 
-# --- the sandbox ----------------------------------------------------------------
+# --- what comes back ----------------------------------------------------------------
 
 
-@cache
-def _program() -> str:
-    return Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
+class _Printed:
+    """Output as it comes, up to the mark."""
 
-
-class _Reader:
-    """Shows what is printed, up to the mark."""
-
-    def __init__(self, mark: bytes, show: Callable[[ExecOutput], None] | None) -> None:
-        self.mark = mark
-        self.show = show
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
         self._held: bytes = b""
         self._is_over = False
 
-    def take(self, piece: ExecOutput) -> None:
-        assert self.show is not None
+    def of(self, piece: ExecOutput) -> ExecOutput | None:
         if piece.stream == "stdout":
             piece = ExecOutput("stdout", self._before_mark(piece.data))
-        if piece.data:
-            self.show(piece)
+        return piece if piece.data else None
 
     def _before_mark(self, data: bytes) -> bytes:
         if self._is_over:
             return b""
         data = self._held + data
-        before, found, _ = data.partition(self.mark)
+        before, found, _ = data.partition(self._mark)
         self._is_over = bool(found)
         if found:
             return before
-        held = next((size for size in range(len(self.mark) - 1, 0, -1) if data.endswith(self.mark[:size])), 0)
-        self._held = data[len(data) - held :]
-        return data[: len(data) - held]
-
-
-async def _executed(
-    sandbox: Sandbox,
-    reader: _Reader,
-    timeout_s: float,
-    *,
-    stdin: bytes,
-    env: Mapping[str, str] | None,
-    cwd: str | None,
-    files: Mapping[str, bytes] | None,
-    limits: ExecLimits,
-) -> ExecResult:
-    python = getattr(sandbox, "python", None)
-    program, args = python if isinstance(python, str) else "python3", ["-I", "-c", _program()]
-    if reader.show is None or not isinstance(sandbox, SupportsOutput):
-        return await sandbox.execute(
-            program, args, timeout_s, stdin=stdin, env=env, cwd=cwd, files=files, limits=limits
-        )
-    result: ExecResult | None = None
-    stream = sandbox.execute_stream(
-        program, args, timeout_s, stdin=stdin, env=env, cwd=cwd, files=files, limits=limits
-    )
-    async with aclosing(stream) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, ExecOutput):
-                reader.take(piece)
-            else:
-                result = piece
-    assert result is not None
-    return result
-
-
-# --- the result -------------------------------------------------------------------
+        sizes = range(min(len(self._mark) - 1, len(data)), 0, -1)
+        begun = next((size for size in sizes if data.endswith(self._mark[:size])), 0)
+        shown = len(data) - begun
+        self._held = data[shown:]
+        return data[:shown]
 
 
 def _result(execution: ExecResult, mark: bytes) -> PythonResult:

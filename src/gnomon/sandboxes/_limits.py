@@ -52,7 +52,7 @@ def settled(*given: ExecLimits | None) -> Limits:
         int(first("output_bytes")),
         int(first("processes")),
         float(first("cpu_s")),
-        layers[0].network,
+        next((layer.network for layer in layers if layer.network is not None), False),
     )
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gnomon._python.running import Failure, PythonResult, run_python
+from gnomon._python.running import Failure, PythonResult, run_python, stream_python
 
-__all__ = ["Failure", "PythonResult", "run_python"]
+__all__ = ["Failure", "PythonResult", "run_python", "stream_python"]

@@ -119,14 +119,14 @@ class GuardrailResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ExecLimits(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`None` is the sandbox's own default, never unlimited."""
+    """`None` is the sandbox's own default, never unlimited; of the network it is none, as a rule."""
 
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     output_bytes: int | None = None
     processes: int | None = None
     cpu_s: float | None = None
-    network: bool = False
+    network: bool | None = None
 
 
 class ExecResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
