@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import platform
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,23 @@ HEADERS = {
     0: Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     1: Path("/usr/include/asm-generic/unistd.h"),
 }
+# pyright: reportPrivateUsage=false
 ALL: dict[str, tuple[int, int]] = {
     **_seccomp.CALLS,
-    **_seccomp._ABSENT,  # pyright: ignore[reportPrivateUsage]
-    **_seccomp._LEAVING_THE_GROUP,  # pyright: ignore[reportPrivateUsage]
-    "clone": _seccomp._CLONE,  # pyright: ignore[reportPrivateUsage]
-    "socket": _seccomp._SOCKET,  # pyright: ignore[reportPrivateUsage]
-    "ioctl": _seccomp._IOCTL,  # pyright: ignore[reportPrivateUsage]
-    "personality": _seccomp._PERSONALITY,  # pyright: ignore[reportPrivateUsage]
+    **_seccomp.ALONE,
+    **_seccomp.ASKED,
+    **_seccomp._ABSENT,
+    **_seccomp._XATTRS,
+    **_seccomp._OF_ITSELF,
+    **{name: numbers for name, (numbers, _) in _seccomp._MODES.items()},
+    **{name: numbers for name, (numbers, _) in _seccomp._OF_ITS_GROUP.items()},
+    "clone": _seccomp._CLONE,
+    "socket": _seccomp._SOCKET,
+    "ioctl": _seccomp._IOCTL,
+    "fcntl": _seccomp._FCNTL,
+    "personality": _seccomp._PERSONALITY,
+    "openat2": _seccomp._OPENAT2,
+    "truncate": _seccomp._TRUNCATE,
 }
 
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are those of x86-64")
@@ -36,7 +47,7 @@ def test_numbers_are_those_of_the_headers(column: int) -> None:
     header = HEADERS[column]
     if not header.exists():
         pytest.skip(f"the header {header.name} is not installed")
-    known = dict(re.findall(r"#define __NR_(\w+)\s+(\d+)\b", header.read_text()))
+    known = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\b", header.read_text()))
     wrong = {
         name: numbers[column]
         for name, numbers in ALL.items()
@@ -48,7 +59,7 @@ def test_numbers_are_those_of_the_headers(column: int) -> None:
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_no_number_stands_for_two_calls(column: int) -> None:
-    numbers = [each[column] for each in ALL.values()]
+    numbers = [each[column] for each in ALL.values() if each[column] >= 0]
     assert len(numbers) == len(set(numbers))
 
 
@@ -67,18 +78,20 @@ print(json.dumps(found))
 @on_x86
 @pytest.mark.parametrize("without", [(), ("bubblewrap",)])
 async def test_what_is_refused_is_refused(without: tuple[Any, ...]) -> None:
-    x86_only: Mapping[str, int] = _seccomp._X86_ONLY  # pyright: ignore[reportPrivateUsage]
+    x86_only: Mapping[str, int] = _seccomp._X86_ONLY
     asked = {**{name: numbers[0] for name, numbers in _seccomp.CALLS.items()}, **x86_only}
     if without:
-        asked |= {"setsid": 112, "setpgid": 109}
+        asked |= {name: numbers[0] for name, numbers in _seccomp.ALONE.items()}
+        asked |= {name: numbers[0] for name, numbers in _seccomp._OF_ITSELF.items()}
+        asked |= {name: numbers[0] for name, (numbers, _) in _seccomp._OF_ITS_GROUP.items()}
     found = await _errors(asked, without)
     assert {name for name, number in found.items() if number != 1} == set()
 
 
 @on_x86
 async def test_what_has_a_way_around_is_said_to_be_absent() -> None:
-    absent: Mapping[str, tuple[int, int]] = _seccomp._ABSENT  # pyright: ignore[reportPrivateUsage]
-    found = await _errors({name: numbers[0] for name, numbers in absent.items()}, ())
+    absent: Mapping[str, tuple[int, int]] = _seccomp._ABSENT
+    found = await _errors({**{name: numbers[0] for name, numbers in absent.items()}, "openat2": 437}, ())
     assert set(found.values()) == {38}
 
 
@@ -121,3 +134,73 @@ import threading; threading.Thread(target=print, args=("thread",)).start()
     finally:
         await sandbox.close()
     assert result.text.split() == ["1", "97", "97", "0", "1", "1", "0", "thread"], result.error_text
+
+
+@on_x86
+@pytest.mark.parametrize("without", [(), ("bubblewrap",)])
+async def test_no_file_is_left_that_runs_as_its_owner(without: tuple[Any, ...], tmp_path: Path) -> None:
+    code = """
+import os
+open("file", "w").close()
+os.mkdir("folder")
+file = os.open("file", os.O_RDONLY)
+for work in (
+    lambda: os.chmod("file", 0o4755),
+    lambda: os.chmod(file, 0o2755),
+    lambda: os.chmod("file", 0o4755, dir_fd=os.open(".", os.O_RDONLY)),
+    lambda: os.open("made", os.O_CREAT | os.O_WRONLY, 0o4755),
+    lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755),
+    lambda: os.mknod("made", 0o104755),
+):
+    try:
+        work()
+        print("done")
+    except OSError as error:
+        print(error.errno)
+os.chmod("file", 0o700)
+"""
+    sandbox = ProcessSandbox(tmp_path, without=without)
+    try:
+        result = await sandbox.execute(sandbox.python, ["-c", code], 20.0)
+    finally:
+        await sandbox.close()
+    assert result.text.split() == ["1"] * 6, result.error_text
+    assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o700
+
+
+_UNDER_A_FILTER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from _launcher import kernel
+kernel.no_new_privileges()
+kernel.load_filter(bytes.fromhex(sys.argv[2]), listens=True)
+for work in (
+    lambda: os.truncate("file", 0),
+    lambda: os.open("file", os.O_RDONLY | os.O_TRUNC),
+    lambda: os.open("file", os.O_RDONLY),
+    lambda: os.open("file", os.O_WRONLY | os.O_TRUNC),
+):
+    try:
+        work()
+        print("done", flush=True)
+    except OSError as error:
+        print(error.errno, flush=True)
+"""
+
+
+@on_x86
+@pytest.mark.parametrize(("landlock", "said"), [(2, ["1", "1", "done", "done"]), (3, ["done"] * 4)])
+def test_an_old_landlock_lets_files_be_cut_short_and_the_filter_does_not(
+    landlock: int, said: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("text")
+    program = _seccomp.filter_program((), alone=True, landlock=landlock)
+    folder = Path(_seccomp.__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", _UNDER_A_FILTER, str(folder), program.hex()],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.decode().split() == said

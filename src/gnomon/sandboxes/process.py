@@ -307,10 +307,10 @@ class ProcessSandbox:
         if not found.seccomp:
             return b""
         if found.bubblewrap:
-            return filter_program((_UNIX, _INET, _INET6, _NETLINK), keeps_group=False)
+            return filter_program((_UNIX, _INET, _INET6, _NETLINK), alone=False)
         # Without a namespace the host's sockets are in reach, of which a daemon's may be as good as root.
         families = (_INET, _INET6, _NETLINK) if limits.network else ()
-        return filter_program(families, keeps_group=True)
+        return filter_program(families, alone=True, landlock=found.landlock)
 
 
 def _own_env(home: str) -> dict[str, str]:

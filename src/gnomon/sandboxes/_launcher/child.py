@@ -6,19 +6,24 @@ import json
 import os
 import resource
 import signal
+import socket
 from contextlib import suppress
 from typing import NoReturn
 
 from . import kernel
 from .order import Order
 
-__all__ = ["FAILED", "become"]
+__all__ = ["FAILED", "LISTENER", "become"]
 
 FAILED = 70
 """What a child ends with that did not come as far as the command."""
+LISTENER = b"listener"
+"""With it comes the descriptor on which the supervisor hears of calls that the filter asks about."""
 
 
-def become(order: Order, stdio: tuple[int, int, int], kept: tuple[int, ...], report: int) -> NoReturn:
+def become(
+    order: Order, stdio: tuple[int, int, int], kept: tuple[int, ...], report: socket.socket
+) -> NoReturn:
     """Becomes the command, or tells through `report` at which step it failed and with which error number."""
     step = "start"
     try:
@@ -26,7 +31,7 @@ def become(order: Order, stdio: tuple[int, int, int], kept: tuple[int, ...], rep
         kernel.die_with_parent(signal.SIGKILL)
         for target, descriptor in enumerate(stdio):
             os.dup2(descriptor, target, inheritable=True)
-        _close_all_but(kept, report)
+        _close_all_but(kept, report.fileno())
         for descriptor in kept:
             os.set_inheritable(descriptor, True)
         step = "cgroup"
@@ -47,16 +52,16 @@ def become(order: Order, stdio: tuple[int, int, int], kept: tuple[int, ...], rep
         os.chdir(order.cwd)
         if not order.is_wrapped:
             step = "confinement"
-            _confine(order)
+            _confine(order, report)
         step = "program"
         os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 - that is what it is for
     except BaseException as error:  # noqa: BLE001 - whatever it was, the supervisor has to hear of it
         number = error.errno if isinstance(error, OSError) else None
-        os.write(report, json.dumps([step, number, str(error)[:300]]).encode())
+        report.send(json.dumps([step, number, str(error)[:300]]).encode())
     os._exit(FAILED)
 
 
-def _confine(order: Order) -> None:
+def _confine(order: Order, report: socket.socket) -> None:
     if order.drop:
         kernel.no_new_privileges()
         kernel.drop_capabilities()
@@ -64,7 +69,10 @@ def _confine(order: Order) -> None:
         own = [f"/proc/{os.getpid()}"]
         kernel.restrict_paths([*order.readable, *own], order.writable, order.devices, tcp=order.network)
     if order.filter_hex:
-        kernel.load_filter(bytes.fromhex(order.filter_hex))
+        listener = kernel.load_filter(bytes.fromhex(order.filter_hex), listens=order.landlock)
+        if listener >= 0:
+            socket.send_fds(report, [LISTENER], [listener])
+            os.close(listener)
 
 
 def _close_all_but(kept: tuple[int, ...], report: int) -> None:

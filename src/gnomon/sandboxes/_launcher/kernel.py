@@ -26,6 +26,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _SECCOMP_MODE_FILTER = 2
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 1 << 3
 _LAST_CAPABILITY = 63
 
 # The numbers of Landlock are the same on every architecture.
@@ -84,11 +86,18 @@ def drop_capabilities() -> None:
     _checked(_libc.capset(ctypes.byref(header), none))
 
 
-def load_filter(program: bytes) -> None:
-    """A seccomp filter, as the bytes of its instructions; it cannot be taken off again."""
+def load_filter(program: bytes, *, listens: bool = False) -> int:
+    """A seccomp filter, as the bytes of its instructions; it cannot be taken off again.
+
+    `listens`: gives a descriptor on which the calls come that the filter asks about; else -1.
+    """
     code = ctypes.create_string_buffer(program, len(program))
     made = _FilterProgram(len(program) // 8, ctypes.addressof(code))
-    _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(made), 0, 0))
+    if not listens:
+        _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(made), 0, 0))
+        return -1
+    number = _SECCOMP[os.uname().machine]
+    return _checked(_libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(made)))
 
 
 def landlock_abi() -> int:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import child, kernel, tree
+from .attributes import Attributes
 from .order import Order, read_order
 
 __all__ = ["supervise"]
@@ -49,6 +50,8 @@ class _Supervisor:
         self._wrapper = -1
         """Where bubblewrap says how it went."""
         self._inner = 0
+        self._failure = b""
+        self._attributes: Attributes | None = None
         self._began = time.time()
         self._deadline = time.monotonic() + order.timeout_s
         self._next_look = time.monotonic() + _TICK_S
@@ -59,28 +62,29 @@ class _Supervisor:
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _nothing)
-        failed = self._start(stdio)
+        self._start(stdio)
         self._wait(wake)
         tree.kill_all(self._pid)
         self._hear_wrapper()
-        failure = _all_of(failed)
-        self._tell(failure)
+        self._hear_child()
+        self._tell()
 
     # --- the start
 
-    def _start(self, stdio: tuple[int, int, int]) -> int:
-        failed, report = os.pipe2(os.O_CLOEXEC)
+    def _start(self, stdio: tuple[int, int, int]) -> None:
+        self._child, report = socket.socketpair()
         kept = self._wire_wrapper() if self._order.is_wrapped else ()
         self._send({"begins": os.getpid()})  # before it does: who did not hear this may ask once more
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(failed)
+            self._child.close()
             child.become(self._order, stdio, kept, report)
-        for descriptor in (report, *stdio, *kept):
+        report.close()
+        self._child.setblocking(False)
+        for descriptor in (*stdio, *kept):
             os.close(descriptor)
         if self._order.is_wrapped:
             self._limit_processes()
-        return failed
 
     def _wire_wrapper(self) -> tuple[int, ...]:
         """The descriptors bubblewrap is given; their numbers take the places of names in its arguments."""
@@ -127,14 +131,11 @@ class _Supervisor:
         poll = select.poll()
         poll.register(wake, select.POLLIN)
         poll.register(self._status, select.POLLIN)
+        poll.register(self._child, select.POLLIN)
         while self._ended is None and not self._why:
             rest = min(self._deadline, self._next_look) - time.monotonic()
             for descriptor, _ in poll.poll(max(rest, 0) * 1000):
-                if descriptor == wake:
-                    with suppress(BlockingIOError):
-                        os.read(wake, 512)
-                else:
-                    self._why = "told"  # to end it; or the host is gone
+                self._serve(descriptor, wake, poll)
             self._reap()
             now = time.monotonic()
             if self._ended is None and now >= self._deadline:
@@ -142,6 +143,35 @@ class _Supervisor:
             if self._ended is None and now >= self._next_look:
                 self._look()
                 self._next_look = time.monotonic() + _TICK_S
+
+    def _serve(self, descriptor: int, wake: int, poll: select.poll) -> None:
+        if descriptor == wake:
+            with suppress(BlockingIOError):
+                os.read(wake, 512)
+        elif descriptor == self._child.fileno():
+            if not self._hear_child():
+                poll.unregister(descriptor)
+            if self._attributes is not None:
+                poll.register(self._attributes, select.POLLIN)
+        elif self._attributes is not None and descriptor == self._attributes.fileno():
+            if not self._attributes.answer():
+                poll.unregister(descriptor)
+        else:
+            self._why = "told"  # to end it; or the host is gone
+
+    def _hear_child(self) -> bool:
+        """What it says before it becomes the command; whether it may say more."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._child, _MOST_TOLD, 1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if descriptors:
+            self._attributes = Attributes(descriptors[0], self._order.writable, self._order.uid)
+            data = data.removeprefix(child.LISTENER)
+        self._failure += data
+        return bool(data or descriptors)
 
     def _reap(self) -> None:
         """The end of orphans, and the command's: not waited for yet, so its group keeps its number."""
@@ -191,10 +221,10 @@ class _Supervisor:
             while piece := os.read(self._wrapper, _MOST_TOLD):
                 self._said += piece
 
-    def _tell(self, failure: bytes) -> None:
+    def _tell(self) -> None:
         told: dict[str, object] = {"why": self._why, "exit_code": self._ended}
-        if failure:
-            told["failed"] = json.loads(failure)
+        if self._failure:
+            told["failed"] = json.loads(self._failure)
         if self._order.is_wrapped:
             told["is_up"] = b"exit-code" in self._said or bool(self._why)
         self._send(told)
@@ -231,13 +261,3 @@ def _in_memory(data: bytes) -> int:
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
-
-
-def _all_of(descriptor: int) -> bytes:
-    """All that was written there by those who have ended."""
-    found = b""
-    os.set_blocking(descriptor, False)
-    with suppress(BlockingIOError):
-        while piece := os.read(descriptor, _MOST_TOLD):
-            found += piece
-    return found
