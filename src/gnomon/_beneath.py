@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from gnomon._descent import Descent, Missing, Refused, inside, openat2
 from gnomon.errors import InvalidInput
 
-__all__ = ["Beneath"]
+__all__ = ["Beneath", "Stamp", "stamp_of"]
 
 _PATH_ONLY = getattr(os, "O_PATH", 0)
 _WAITS_FOR_NOBODY = os.O_NONBLOCK | os.O_NOCTTY
 _PIECE = 1 << 20
+
+
+_LONGEST = 4095
+"""In bytes. What is longer no system call takes, and by hand it would take long."""
+
+
+class Stamp(NamedTuple):
+    """What is another when a file has been changed or replaced."""
+
+    device: int
+    number: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
+def stamp_of(facts: os.stat_result) -> Stamp:
+    return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 class Beneath:
@@ -36,6 +55,9 @@ class Beneath:
             flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | (_PATH_ONLY or os.O_RDONLY)
             self._fd = os.open(self.path, flags)
         self._names = (self.path, os.path.abspath(given))
+        self._lock = threading.Lock()
+        self._users = 0
+        self._is_closed = False
         self._finalizer = weakref.finalize(self, os.close, self._fd)
 
     def open(self, path: str, flags: int, mode: int = 0o644, *, links: bool = True) -> int:
@@ -43,20 +65,32 @@ class Beneath:
 
         `links=False` refuses every link on the way, also one that stays inside.
         """
-        with _refusing(path):
+        with _refusing(path), self._held() as top:
             name = self._relative(path)
             if flags & _PATH_ONLY:
-                return self._opened(name, flags, mode, links)
+                return self._opened(top, name, flags, mode, links)
             if _PATH_ONLY:  # what it is, before opening it can have an effect
                 with suppress(FileNotFoundError):
-                    os.close(_plain(self._opened(name, _PATH_ONLY, 0, links)))
-            return _plain(self._opened(name, flags | _WAITS_FOR_NOBODY, mode, links))
+                    os.close(_plain(self._opened(top, name, _PATH_ONLY, 0, links)))
+            return _plain(self._opened(top, name, flags | _WAITS_FOR_NOBODY, mode, links))
 
     def canonical(self, path: str) -> str:
         """The path relative to the folder, with links resolved as far as there is anything."""
         with _explaining(path), self._descent(missing="allow") as way:
             way.go(self._relative(path))
             return way.canonical
+
+    def stamp(self, path: str) -> Stamp | None:
+        """What changes when the file does; `None` where there is none."""
+        with _explaining(path):
+            try:
+                found = self.open(path, _PATH_ONLY or os.O_RDONLY)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            try:
+                return stamp_of(os.fstat(found))
+            finally:
+                os.close(found)
 
     def read(self, path: str, *, limit_bytes: int, links: bool = True) -> bytes | None:
         """What the file holds; `None` where there is none."""
@@ -65,16 +99,31 @@ class Beneath:
                 found = self.open(path, os.O_RDONLY, links=links)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            with os.fdopen(found, "rb", closefd=True, buffering=0) as file:
-                return _all_of(file.fileno(), path, limit_bytes)
+            try:
+                return _all_of(found, limit_bytes)
+            finally:
+                os.close(found)
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None, links: bool = True) -> None:
-        """Put the file there whole, or leave what was there as it was. Folders are made; the mode is kept."""
+    def write(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        mode: int | None = None,
+        links: bool = True,
+        unless_changed: Stamp | None = None,
+        is_lasting: bool = False,
+    ) -> None:
+        """Put the file there whole, or leave what was there as it was. Folders are made; the mode is kept.
+
+        With `unless_changed` a file that is another than the one of that stamp is left as it is. With
+        `is_lasting` the new one is on the disk when this returns, also if the machine stops then.
+        """
         with _explaining(path), self._descent(links=links, missing="make") as way:
             way.go(self._relative(path))
-            if way.last == ".":
+            if way.last == "." or path.endswith(("/", "/.")):
                 raise Refused("it is a folder")
-            _replace(way.parent, way.last, data, mode)
+            _Draft(way.parent, way.last, mode, unless_changed).put(data, is_lasting=is_lasting)
 
     def files(self, *, limit: int) -> list[str]:
         """The paths of regular files, sorted; links are not followed."""
@@ -89,7 +138,11 @@ class Beneath:
         return found
 
     def close(self) -> None:
-        self._finalizer()
+        """Let go of the folder, as soon as nobody is in it any more. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+            if not self._users:
+                self._finalizer()
 
     def __enter__(self) -> Self:
         return self
@@ -108,26 +161,37 @@ class Beneath:
         _checked(path)
         return inside(path, self._names) if path.startswith("/") else path
 
-    @property
-    def _top(self) -> int:
-        if not self._finalizer.alive:  # its number may be another file's by now
-            raise Refused("the folder that it lies in has been closed")
-        return self._fd
+    @contextmanager
+    def _held(self) -> Generator[int]:
+        """The folder, which stays open meanwhile: the number of a closed one may soon be another's."""
+        with self._lock:
+            if self._is_closed:
+                raise Refused("the folder that it lies in has been closed")
+            self._users += 1
+        try:
+            yield self._fd
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._is_closed and not self._users:
+                    self._finalizer()
 
-    def _descent(self, *, links: bool = True, missing: Missing = "fail") -> Descent:
-        return Descent(self._top, self.path, links=links, missing=missing)
+    @contextmanager
+    def _descent(self, *, links: bool = True, missing: Missing = "fail") -> Generator[Descent]:
+        with self._held() as top, Descent(top, self.path, links=links, missing=missing) as way:
+            yield way
 
-    def _opened(self, name: str, flags: int, mode: int, links: bool) -> int:
-        found = openat2(self._top, name, flags, mode, links=links)
+    def _opened(self, top: int, name: str, flags: int, mode: int, links: bool) -> int:
+        found = openat2(top, name, flags, mode, links=links)
         if found is not None:
             return found
-        with self._descent(links=links) as way:
+        with Descent(top, self.path, links=links) as way:
             return way.open(name, flags, mode)
 
     def _entries(self, folder: str) -> list[str]:
         """What is in a folder, sorted as whole paths are; folders end with '/'."""
         try:
-            found = self.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            found = self.open(folder, os.O_RDONLY | os.O_DIRECTORY, links=False)
         except (OSError, InvalidInput):  # gone, locked, or too deep for any path to reach
             return []
         try:
@@ -156,7 +220,7 @@ def _plain(found: int) -> int:
     raise Refused("it is not a regular file")
 
 
-def _all_of(file: int, path: str, limit_bytes: int) -> bytes:
+def _all_of(file: int, limit_bytes: int) -> bytes:
     facts = os.fstat(file)
     if not stat.S_ISREG(facts.st_mode):
         raise Refused("it is a folder")
@@ -174,38 +238,79 @@ def _all_of(file: int, path: str, limit_bytes: int) -> bytes:
 # --- writing ----------------------------------------------------------------
 
 
-def _replace(folder: int, name: str, data: bytes, mode: int | None) -> None:
-    before = _facts(folder, name)
-    if before is not None and not os.access(name, os.W_OK, dir_fd=folder):
-        raise Refused("it is write-protected")
-    if mode is None and before is not None:
-        mode = stat.S_IMODE(before.st_mode) & 0o777
-    draft = f".gnomon-{os.urandom(8).hex()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        file = os.open(draft, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+class _Draft:
+    """What takes the place of a file when it is whole, in a folder that is held open."""
+
+    def __init__(self, folder: int, name: str, mode: int | None, expected: Stamp | None) -> None:
+        self._folder = folder
+        self._name = name
+        self._expected = expected
+        self._before = self._there()
+        if self._before is not None and not os.access(name, os.W_OK, dir_fd=folder):
+            raise Refused("it is write-protected")
+        if mode is None and self._before is not None:
+            mode = stat.S_IMODE(self._before.st_mode) & 0o777
+        self._mode = mode
+
+    def put(self, data: bytes, *, is_lasting: bool) -> None:
+        draft = f".gnomon-{os.urandom(8).hex()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            _write(file, data)
-            _keep(file, before, mode)
-        finally:
-            os.close(file)
-        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
+            file = os.open(draft, flags, 0o666 if self._mode is None else 0o600, dir_fd=self._folder)
+            try:
+                _write(file, data)
+                self._keep(file)
+                if is_lasting:
+                    os.fsync(file)
+            finally:
+                os.close(file)
+            self._there()
+            os.replace(draft, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=self._folder)
+            raise
+        if is_lasting:
+            self._settle()
+
+    def _there(self) -> os.stat_result | None:
+        """The file that is there, if it is one that may be replaced."""
+        try:
+            facts = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            if self._expected is not None:
+                raise Refused("it was removed meanwhile") from None
+            return None
+        if stat.S_ISDIR(facts.st_mode):
+            raise Refused("it is a folder")
+        if not stat.S_ISREG(facts.st_mode):
+            raise Refused("it is not a regular file")
+        if self._expected is not None and stamp_of(facts) != self._expected:
+            raise Refused("it was changed meanwhile")
+        return facts
+
+    def _keep(self, file: int) -> None:
+        """The owner, as far as that is allowed, and the mode of the file that was there.
+
+        What root makes belongs to whom the folder does, so that they can use it.
+        """
+        owner = self._before
+        if owner is None and os.geteuid() == 0:
+            owner = os.fstat(self._folder)
+        if owner is not None and (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(OSError):
+                os.fchown(file, owner.st_uid, owner.st_gid)
+        if self._mode is not None:
+            os.fchmod(file, self._mode)
+
+    def _settle(self) -> None:
+        """The new name too, where folders can be told so."""
         with suppress(OSError):
-            os.unlink(draft, dir_fd=folder)
-        raise
-
-
-def _facts(folder: int, name: str) -> os.stat_result | None:
-    try:
-        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(facts.st_mode):
-        raise Refused("it is a folder")
-    if not stat.S_ISREG(facts.st_mode):
-        raise Refused("it is not a regular file")
-    return facts
+            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 def _write(file: int, data: bytes) -> None:
@@ -214,21 +319,14 @@ def _write(file: int, data: bytes) -> None:
         left = left[os.write(file, left) :]
 
 
-def _keep(file: int, before: os.stat_result | None, mode: int | None) -> None:
-    """The owner, as far as that is allowed, and the mode of the file that was there."""
-    if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(OSError):
-            os.fchown(file, before.st_uid, before.st_gid)
-    if mode is not None:
-        os.fchmod(file, mode)
-
-
 # --- what to say ------------------------------------------------------------
 
 
 def _checked(path: str) -> str:
     if not path or "\0" in path:
         raise Refused("it is empty" if not path else "it has a NUL in it")
+    if len(os.fsencode(path)) > _LONGEST:
+        raise Refused("it is too long")
     return path
 
 

@@ -10,12 +10,13 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-__all__ = ["Descent", "Missing", "Refused", "inside", "openat2"]
+__all__ = ["Descent", "Missing", "Refused", "hand_down", "inside", "openat2"]
 
 Missing: TypeAlias = Literal["fail", "make", "allow"]
 """What becomes of folders on the way that are not there."""
@@ -23,11 +24,15 @@ Missing: TypeAlias = Literal["fail", "make", "allow"]
 _PATH_ONLY = getattr(os, "O_PATH", 0)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | (_PATH_ONLY or os.O_RDONLY)
 _MOST_LINKS = 40
+_DEEPEST = 200
+"""How many folders are held open at a time: there is one descriptor for each, and a process has few."""
 
 _OPENAT2 = 437
 """The number is the same on every machine that is named here."""
 _MACHINES = frozenset({"x86_64", "i686", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x", "loongarch64"})
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+_ATTEMPTS = 8
+_RESTLESS = "a link on its way changed all the time"
 _SWAPPED = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 
 
@@ -40,21 +45,16 @@ class Refused(Exception):
 
 def openat2(folder: int, path: str, flags: int, mode: int, *, links: bool) -> int | None:
     """A descriptor; `None` where the kernel cannot say, so that the way has to be gone by hand."""
-    if not sys.platform.startswith("linux") or os.uname().machine not in _MACHINES:
+    call = _system_call()
+    if call is None:
         return None
-    import ctypes
-    import struct
-
     resolve = _BENEATH | _NO_MAGIC_LINKS | (0 if links else _NO_LINKS)
-    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    number, size = ctypes.c_long(_OPENAT2), ctypes.c_size_t(len(how))
+    name, how = os.fsencode(path), (flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
     while True:
-        found: int = call(number, ctypes.c_int(folder), ctypes.c_char_p(os.fsencode(path)), how, size)
+        found, code = call(folder, name, how)
         if found >= 0:
             return found
-        if (code := ctypes.get_errno()) != errno.EINTR:
+        if code != errno.EINTR:
             break
     # EXDEV: it leads out, or by a whole path inside. EAGAIN: something was renamed meanwhile. ELOOP: links.
     # EPERM and ENOSYS: a filter or an old kernel.
@@ -62,6 +62,29 @@ def openat2(folder: int, path: str, flags: int, mode: int, *, links: bool) -> in
     if code in by_hand:
         return None
     raise OSError(code, os.strerror(code), path)
+
+
+_Call: TypeAlias = Callable[[int, bytes, tuple[int, int, int]], tuple[int, int]]
+"""A folder, a path in it, and how to open it → a descriptor or -1, and the number of the error."""
+
+
+@cache
+def _system_call() -> _Call | None:
+    if not sys.platform.startswith("linux") or os.uname().machine not in _MACHINES:
+        return None
+    import ctypes
+    import struct
+
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    number, size = ctypes.c_long(_OPENAT2), ctypes.c_size_t(24)
+
+    def call(folder: int, path: bytes, how: tuple[int, int, int]) -> tuple[int, int]:
+        asked = struct.pack("QQQ", *how)
+        found: int = syscall(number, ctypes.c_int(folder), ctypes.c_char_p(path), asked, size)
+        return found, ctypes.get_errno() if found < 0 else 0
+
+    return call
 
 
 # --- by hand ----------------------------------------------------------------
@@ -94,14 +117,13 @@ class Descent:
 
     def go(self, path: str) -> None:
         self.last = "."
-        to_do = path.split("/")[::-1]
+        self._links_seen = 0
+        to_do = _names(path)
         while to_do:
             name = to_do.pop()
-            if name in ("", "."):
-                continue
             if name == "..":
                 self._up()
-            elif any(left not in ("", ".") for left in to_do):
+            elif to_do:
                 self._down(name, to_do)
             elif (target := self._link(name)) is not None:
                 self._follow(target, to_do)
@@ -111,19 +133,19 @@ class Descent:
 
     def open(self, path: str, flags: int, mode: int) -> int:
         """What the path leads to, never by a link that was put there meanwhile."""
-        for attempt in range(8):
+        for attempt in range(_ATTEMPTS):
             self._back_to_top()
             self.go(path)
             try:
                 found = os.open(self.last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.parent)
             except OSError as error:
-                if error.errno in _SWAPPED and attempt < 7 and self._link(self.last) is not None:
+                if error.errno in _SWAPPED and attempt < _ATTEMPTS - 1 and self._link(self.last) is not None:
                     continue
                 raise
             if not (flags & _PATH_ONLY and stat.S_ISLNK(os.fstat(found).st_mode)):
                 return found
             os.close(found)
-        raise Refused("a link on its way changed all the time")
+        raise Refused(_RESTLESS)
 
     def _up(self) -> None:
         if not self.names:
@@ -134,18 +156,41 @@ class Descent:
         os.close(self._held.pop())
 
     def _down(self, name: str, to_do: list[str]) -> None:
-        if len(self._held) < len(self.names):
-            self.names.append(name)
-            return
-        try:
-            self._held.append(self._folder(name))
-        except OSError as error:
-            if error.errno in _SWAPPED and (target := self._link(name)) is not None:
-                self._follow(target, to_do)
-                return
-            if self._missing != "allow" or error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                raise
+        if len(self.names) >= _DEEPEST:
+            raise Refused(f"it lies more than {_DEEPEST} folders deep")
+        if len(self._held) == len(self.names):
+            try:
+                folder = self._folder_or_link(name)
+            except OSError as error:
+                if self._missing != "allow" or error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    raise
+            else:
+                if isinstance(folder, str):
+                    self._follow(folder, to_do)
+                    return
+                self._held.append(folder)
         self.names.append(name)
+
+    def _folder_or_link(self, name: str) -> int | str:
+        """A descriptor, or where the link leads."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._folder(name)
+            except OSError as error:
+                if error.errno not in _SWAPPED:
+                    raise
+                if (target := self._link(name)) is not None:
+                    return target
+                if not self._changes(name):
+                    raise
+        raise Refused(_RESTLESS)
+
+    def _changes(self, name: str) -> bool:
+        """Whether it is a folder or a link by now, though it was neither a moment ago."""
+        with suppress(FileNotFoundError):
+            kind = os.stat(name, dir_fd=self.parent, follow_symlinks=False).st_mode
+            return stat.S_ISDIR(kind) or stat.S_ISLNK(kind)
+        return False
 
     def _folder(self, name: str) -> int:
         try:
@@ -153,8 +198,11 @@ class Descent:
         except FileNotFoundError:
             if self._missing != "make":
                 raise
-        with suppress(FileExistsError):  # somebody else made it, or something else
+        try:
             os.mkdir(name, dir_fd=self.parent)
+        except FileExistsError:  # somebody else made it, or something else
+            return os.open(name, _FOLDER, dir_fd=self.parent)
+        hand_down(self.parent, name)
         return os.open(name, _FOLDER, dir_fd=self.parent)
 
     def _link(self, name: str) -> str | None:
@@ -177,7 +225,7 @@ class Descent:
         if target.startswith("/"):
             target = inside(target, (self._root,))
             self._back_to_top()
-        to_do.extend(target.split("/")[::-1])
+        to_do.extend(_names(target))
 
     def _back_to_top(self) -> None:
         while self._held:
@@ -191,6 +239,28 @@ class Descent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._back_to_top()
+
+
+def hand_down(parent: int, name: str) -> None:
+    """Give a folder that root has just made to whom the one above it belongs, so that they can use it."""
+    if os.geteuid() != 0:
+        return
+    above = os.fstat(parent)
+    if above.st_uid == 0:
+        return
+    with suppress(OSError):
+        made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            # One that was put in its place is given to nobody: there would be something in it.
+            if os.fstat(made).st_uid == 0 and not os.listdir(made):
+                os.fchown(made, above.st_uid, above.st_gid)
+        finally:
+            os.close(made)
+
+
+def _names(path: str) -> list[str]:
+    """Its names, the last one first, without those that lead nowhere."""
+    return [name for name in path.split("/")[::-1] if name not in ("", ".")]
 
 
 def inside(path: str, roots: Sequence[str]) -> str:
