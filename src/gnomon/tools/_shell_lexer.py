@@ -161,7 +161,8 @@ class Lexer:
                 bare.append("\0" * len(inner))
                 continue
             if sign == "$":
-                doubt = doubt or self._dollar(" \t\n|&;)")
+                found = self._dollar(" \t\n|&;)")
+                doubt = doubt or found
             elif sign == "`":
                 raise Unreadable("a command substitution")
             else:
@@ -207,7 +208,8 @@ class Lexer:
             if sign == "`":
                 raise Unreadable("a command substitution")
             if sign == "$":
-                doubt = doubt or self._dollar('" /|),.;')
+                found = self._dollar('" /|),.;')
+                doubt = doubt or found
             elif sign == "\\" and (escaped := self._sign(1)) and escaped in '$`"\\\n':
                 self._at += 2
                 sign = "" if escaped == "\n" else escaped
