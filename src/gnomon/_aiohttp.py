@@ -8,6 +8,7 @@ are on that loop. It ends with the last of them, or with its loop: a second
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar
@@ -22,6 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gnomon._transport import STALE_S, Incoming, Limits, Outgoing
 from gnomon.errors import (
@@ -46,8 +48,9 @@ class AiohttpTransport:
     """`Transport` on aiohttp."""
 
     async def open(self, call: Outgoing) -> Incoming:
-        session = await _pool(call.ca).session_for(self)
-        stage = _Stage(call.limits)
+        pool = _pool(call.ca, is_pinned=bool(call.addresses))
+        session = await pool.session_for(self)
+        stage = _Stage(call.limits, addresses=call.addresses)
         reply = await _requested(session, call, stage)
         if reply is None:
             stage = _Stage(call.limits, only_new=True)
@@ -76,7 +79,7 @@ async def _requested(
                 data=_in_pieces(call.body),
                 headers=call.headers,
                 allow_redirects=False,
-                proxy=call.proxy or _environment_proxy(call.url),
+                proxy=call.proxy or (None if call.addresses else _environment_proxy(call.url)),
             )
     except Exception as error:  # noqa: BLE001 - each becomes one of ours
         return None if stage.was_stale(error) else _why_not_opened(error, call, stage)
@@ -121,11 +124,12 @@ class _AiohttpIncoming:
 class _Stage:
     """One timer for the first byte; where a connection has to be made first, it counts for that alone."""
 
-    __slots__ = ("_asked_at", "_limits", "connecting", "is_new", "only_new", "patience")
+    __slots__ = ("_asked_at", "_limits", "addresses", "connecting", "is_new", "only_new", "patience")
 
-    def __init__(self, limits: Limits, *, only_new: bool = False) -> None:
+    def __init__(self, limits: Limits, *, only_new: bool = False, addresses: tuple[str, ...] = ()) -> None:
         self.patience = asyncio.timeout(limits.first_byte_s)
         self.only_new = only_new
+        self.addresses = addresses
         self._limits = limits
         self._asked_at = asyncio.get_running_loop().time()
         self.connecting = False
@@ -168,6 +172,28 @@ class _Connector(aiohttp.TCPConnector):
         connection = await super()._create_connection(req, traces, timeout)
         stage.connected()
         return connection
+
+
+class _Pinned(AbstractResolver):
+    """Looks nothing up: a name is where the caller has found and checked it to be."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in _stage.get().addresses
+        ]
+
+    async def close(self) -> None:
+        pass
 
 
 def _why_not_opened(error: Exception, call: Outgoing, stage: _Stage) -> ProviderError:
@@ -224,10 +250,11 @@ def _reason(error: BaseException) -> str:
 
 
 class _Pool:
-    """The connections of one event loop."""
+    """The connections of one event loop. A pinned pool keeps none, and looks no name up."""
 
-    def __init__(self, ca: str | None) -> None:
+    def __init__(self, ca: str | None, is_pinned: bool) -> None:
         self._ca = ca
+        self._is_pinned = is_pinned
         self._users: WeakSet[AiohttpTransport] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
         self._end: AsyncGenerator[None, None] | None = None
@@ -235,12 +262,21 @@ class _Pool:
     async def session_for(self, user: AiohttpTransport) -> aiohttp.ClientSession:
         self._users.add(user)
         if self._session is None or self._session.closed:
-            connector = _Connector(limit=0, ssl=_trust(self._ca), keepalive_timeout=_KEEP_ALIVE_S)
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=_NO_LIMIT
+                connector=self._connector(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=_NO_LIMIT,
+                auto_decompress=not self._is_pinned,
             )
             await self._end_with_the_loop(self._session)
         return self._session
+
+    def _connector(self) -> _Connector:
+        if self._is_pinned:
+            return _Connector(
+                limit=0, ssl=_trust(self._ca), resolver=_Pinned(), use_dns_cache=False, force_close=True
+            )
+        return _Connector(limit=0, ssl=_trust(self._ca), keepalive_timeout=_KEEP_ALIVE_S)
 
     async def leave(self, user: AiohttpTransport) -> None:
         self._users.discard(user)
@@ -263,14 +299,16 @@ class _Pool:
             await session.close()
 
 
-_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Pool]] = WeakKeyDictionary()
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str | None, bool], _Pool]] = (
+    WeakKeyDictionary()
+)
 
 
-def _pool(ca: str | None) -> _Pool:
+def _pool(ca: str | None, *, is_pinned: bool) -> _Pool:
     pools = _pools.setdefault(asyncio.get_running_loop(), {})
-    pool = pools.get(ca)
+    pool = pools.get((ca, is_pinned))
     if pool is None:
-        pool = pools[ca] = _Pool(ca)
+        pool = pools[ca, is_pinned] = _Pool(ca, is_pinned)
     return pool
 
 

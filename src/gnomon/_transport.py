@@ -36,6 +36,12 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     proxy: str | None
     ca: str | None
+    addresses: tuple[str, ...] = ()
+    """Where to connect to, looked up and checked by the caller.
+
+    Where they are given, the name is not looked up again, no proxy of the environment is used, the connection
+    is new and not kept, and the body of the answer comes as it was sent: it may be compressed.
+    """
 
     def __repr__(self) -> str:
         return f"<Outgoing {self.method}, {len(self.body)} bytes>"

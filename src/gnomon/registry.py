@@ -104,6 +104,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     },
     "tools": {
         "calculate": "gnomon.tools.calculator:calculate",
+        "http_get": "gnomon.tools.http_get:http_get",
         "now": "gnomon.tools.clock:now",
         "save_note": "gnomon.tools.notes:save_note",
         "todo": "gnomon.tools.todo:todo",
