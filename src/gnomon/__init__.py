@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gnomon.stream import Stream as Stream
     from gnomon.stream import StreamFold as StreamFold
     from gnomon.tools.function import tool as tool
+    from gnomon.tools.http_get import HTTPGet as HTTPGet
     from gnomon.tools.workspace import Workspace as Workspace
     from gnomon.types.codec import decode_event as decode_event
     from gnomon.types.codec import encode_event as encode_event
@@ -136,6 +137,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "gnomon.skills.skills": ("Skills",),
     "gnomon.stream": ("Stream", "StreamFold"),
     "gnomon.tools.function": ("tool",),
+    "gnomon.tools.http_get": ("HTTPGet",),
     "gnomon.tools.workspace": ("Workspace",),
     "gnomon.types.codec": ("decode_event", "encode_event"),
     "gnomon.types.events": (

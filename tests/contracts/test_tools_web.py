@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gnomon import Agent, ToolContext
+from gnomon import Agent, ToolContext, ToolResult
 from gnomon.contracts.tool import Tool
 from gnomon.errors import InvalidArguments
 from gnomon.testing import ScriptedProvider, ToolContract, calls, says
+from gnomon.testing._server import Pause, Send, ServerReply
+from gnomon.tools.http_get import HTTPGet
 from gnomon.tools.todo import todo
+from web_site import HERE, Site, page
 
 # --- todo ---------------------------------------------------------------------
 
@@ -93,3 +96,52 @@ async def test_a_bad_list_is_told_to_the_model_and_the_turn_goes_on() -> None:
     )
     async with Agent(model, tools=["todo"], permissions="plan") as agent:
         assert (await agent.run("Plan it.")).text == "Done."
+
+
+# --- http_get -------------------------------------------------------------------
+
+
+class TestHTTPGet(ToolContract):
+    repeatable = False  # the mark around what came is another one each time
+    invalid = {
+        '{"url": 5}': "url",
+        '{"url": "example.com"}': "neither http:// nor https://",
+        '{"url": "ftp://example.com/"}': "neither http:// nor https://",
+        '{"url": "https://user:pw@example.com/"}': "password",
+        '{"url": "https://example.com/", "method": "POST"}': "method",
+    }
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Tool]:
+        slow = ServerReply(headers=(("content-type", "text/plain"),), steps=(Pause(1.2), Send(b"late")))
+        async with Site({"/": page("hello"), "/slow": slow, "/broken": ServerReply(steps=())}) as site:
+            # The contract knows the calls before there is a server with a port.
+            self.site = site
+            yield Moved(site)
+
+    arguments = '{"url": "http://site.example:1/"}'
+    slow = '{"url": "http://site.example:1/slow"}'
+    failing = '{"url": "http://other.example:1/"}'
+
+    def effects(self) -> int | None:
+        return 0
+
+
+class Moved(HTTPGet):
+    """The tool, with a place of the test's server for one that the suite names."""
+
+    def __init__(self, site: Site) -> None:
+        self._port = site.port
+        super().__init__(
+            [f"site.example:{site.port}", f"other.example:{site.port}"],
+            allow_private=[HERE],
+            resolve=self._resolved,
+        )
+
+    async def _resolved(self, host: str) -> Sequence[str]:
+        if host == "other.example":
+            raise OSError("no such host")
+        return [HERE]
+
+    async def execute(self, arguments: str, context: ToolContext) -> ToolResult:
+        return await super().execute(arguments.replace("example:1/", f"example:{self._port}/"), context)

@@ -80,7 +80,7 @@ class Fetching(NamedTuple):
             if next_target.host != target.host and self.follow != "allowed":
                 return Fetched(target, incoming.status, incoming.headers, elsewhere=next_target)
             target = next_target
-        raise ToolFailed(f"there were more than {MOST_REDIRECTS} redirects, the last to {target.url}")
+        raise ToolFailed(f"there were more than {MOST_REDIRECTS} redirects, the last to {target.shown}")
 
     def check_host(self, target: Target) -> None:
         """By name and port, before anything is looked up: a question to a name server is one as well."""
@@ -97,13 +97,13 @@ class Fetching(NamedTuple):
         try:
             found = followed(target, location)
         except ValueError as error:
-            raise ToolFailed(f"{target.url} leads to an address that cannot be used: {error}") from None
+            raise ToolFailed(f"{target.shown} leads to an address that cannot be used: {error}") from None
         if target.scheme == "https" and found.scheme == "http":
-            raise ToolDenied(f"{target.url} leads from https to http, which is not followed: {found.url}")
+            raise ToolDenied(f"{target.shown} leads from https to http, which is not followed")
         try:
             self.check_host(found)
         except ToolDenied as error:
-            raise ToolDenied(f"{target.url} leads to {found.url}, and {error.message}") from None
+            raise ToolDenied(f"{target.shown} leads elsewhere, and {error.message}") from None
         return found
 
     # --- the connection
@@ -167,7 +167,7 @@ class Fetching(NamedTuple):
             try:
                 piece = await incoming.read()
             except ProviderError as error:
-                raise ToolFailed(f"{target.url}: {error.summary}") from None
+                raise ToolFailed(f"{target.shown}: {error.summary}") from None
             if not piece:
                 break
             read += len(piece)
@@ -182,7 +182,7 @@ def _inflating(target: Target, encoding: str) -> Inflating | None:
     if encoding in ("", "identity"):
         return None
     if encoding not in ENCODINGS:
-        raise ToolFailed(f"{target.url} is compressed as nobody asked for: {encoding[:40]!r}")
+        raise ToolFailed(f"{target.shown} is compressed as nobody asked for: {encoding[:40]!r}")
     return Inflating()
 
 
@@ -190,7 +190,7 @@ def _inflated(target: Target, inflating: Inflating, piece: bytes, most: int) -> 
     try:
         return inflating.feed(piece, most)
     except ValueError as error:
-        raise ToolFailed(f"{target.url} cannot be read: {error}") from None
+        raise ToolFailed(f"{target.shown} cannot be read: {error}") from None
 
 
 async def system_addresses(host: str) -> Sequence[str]:

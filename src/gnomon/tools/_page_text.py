@@ -74,7 +74,7 @@ class _Reading:
         if self._hidden:
             return
         if self._in_title:
-            self._title += text
+            self._title = self._title or text
         elif self._preformatted:
             first, *rest = text.split("\n")
             self._line.append(first)
@@ -145,7 +145,7 @@ class _Reading:
         self._prefix = self._prefix if prefix is None else prefix
 
     def title(self, tag: Tag) -> None:
-        self._in_title = not tag.closes and not self._title
+        self._in_title = not tag.closes
 
     def preformatted(self, tag: Tag) -> None:
         self._block()

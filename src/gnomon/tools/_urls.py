@@ -18,6 +18,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 _LONGEST = 4_096
 _LONGEST_HOST = 253
+_SHOWN = 200
 _PORTS = {"http": 80, "https": 443}
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::([0-9]{0,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -48,6 +49,11 @@ class Target(NamedTuple):
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.path}"
 
+    @property
+    def shown(self) -> str:
+        """The address, or how it begins."""
+        return self.url if len(self.url) <= _SHOWN else f"{self.url[:_SHOWN]}…"
+
 
 def read_url(text: str) -> Target:
     """Where it leads; a `ValueError` that says what is wrong with it."""
@@ -55,7 +61,10 @@ def read_url(text: str) -> Target:
     scheme = text.partition("://")[0].lower()
     if scheme not in _PORTS or len(scheme) == len(text):
         raise ValueError("it begins with neither http:// nor https://")
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # in other words with each version of Python
+        raise ValueError("its host cannot be read") from None
     if "@" in parts.netloc:
         raise ValueError("it holds the name or the password of a user, which is not sent")
     found = _PLACE.fullmatch(parts.netloc)
@@ -73,13 +82,19 @@ def read_url(text: str) -> Target:
 def followed(target: Target, location: str) -> Target:
     """Where a redirect leads; a `ValueError` that says what is wrong with it."""
     _check_characters(location)
-    return read_url(urljoin(target.url, location))
+    try:
+        whole = urljoin(target.url, location)
+    except ValueError:
+        raise ValueError("its host cannot be read") from None
+    return read_url(whole)
 
 
 def ascii_host(name: str) -> str:
     """A host's name as it is looked up, or an address as everybody writes it."""
     if any(letter in _TWO_READINGS for letter in name.lower()):
-        raise ValueError(f"the name {name!r} can be read in two ways; write the one that begins with xn--")
+        raise ValueError(
+            f"the name {name[:80]!r} can be read in two ways; write the one that begins with xn--"
+        )
     host = name.lower() if name.isascii() else _encoded(name)
     host = host.removesuffix(".")
     labels = host.split(".")

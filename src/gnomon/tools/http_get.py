@@ -94,7 +94,7 @@ class HTTPGet(TouchingTool[[str], Awaitable[ToolResult]]):
                 found = await self._fetching.get(target)
                 text = await _told(found)
         except TimeoutError:
-            raise ToolTimeout(f"{target.url} was not there within {self._limit_s:g} seconds") from None
+            raise ToolTimeout(f"{target.shown} was not there within {self._limit_s:g} seconds") from None
         status = "error" if found.status >= 400 else "ok"
         return ToolResult("", self.name, (Text(text),), status=status)
 
@@ -181,7 +181,7 @@ def _is_read(headers: Mapping[str, str]) -> bool:
 
 async def _told(found: Fetched) -> str:
     kind = _kind(found.headers)
-    answered = f"{found.target.url} answered with status {found.status}"
+    answered = f"{found.target.shown} answered with status {found.status}"
     if found.elsewhere is not None:
         return (
             f"{answered} and leads to another host, which is not followed by itself. Ask for that address "
