@@ -256,9 +256,10 @@ def test_a_lock_reads_back_as_what_was_rendered() -> None:
 
 def test_a_contract_with_two_implementations_that_is_not_locked_is_reported() -> None:
     one, other = type("One", (), {}), type("Other", (), {})
-    found = {PROVIDER: (one, other), TOOL: (one, other), "gnomon.contracts.hook.Hook": (one,)}
-    assert lock.unlocked(found) == (TOOL,)
-    assert lock.unlocked(found, lock.render([Tool])) == (PROVIDER,)
+    open_yet = "gnomon.contracts.knowledge.Knowledge"
+    found = {PROVIDER: (one, other), open_yet: (one, other), "gnomon.contracts.hook.Hook": (one,)}
+    assert lock.unlocked(found) == (open_yet,)
+    assert lock.unlocked(found, lock.render([Tool])) == (PROVIDER, open_yet)
 
 
 def test_an_experimental_contract_is_not_locked_however_many_implement_it() -> None:
@@ -270,7 +271,7 @@ def test_an_experimental_contract_is_not_locked_however_many_implement_it() -> N
 
 def test_two_names_for_one_class_are_one_implementation() -> None:
     one = type("One", (), {})
-    assert lock.unlocked({TOOL: (one, one)}) == ()
+    assert lock.unlocked({TOOL: (one, one)}, lock.render([Provider])) == ()
 
 
 # --- a change wants a migration ---------------------------------------------

@@ -124,7 +124,7 @@ Context = ToolContext
 class Tool(Protocol):
     """Something a model may call.
 
-    Stable once two back ends keep it.
+    Stable since 0.1.
 
     - `name` must be unique among the tools of an agent, and `description` must
       say to a model what the tool is for.
