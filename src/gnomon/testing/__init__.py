@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RetryHookContract,
     )
     from gnomon.testing.provider import ProviderContract
+    from gnomon.testing.sandbox import SandboxContract
     from gnomon.testing.session import SessionContract
     from gnomon.testing.storage import StorageContract
     from gnomon.testing.streams import chop, stream_of
@@ -57,6 +58,7 @@ __all__ = [
     "ProviderContract",
     "RateLimitHookContract",
     "RetryHookContract",
+    "SandboxContract",
     "SessionContract",
     "StorageContract",
     "SubagentContract",
@@ -100,6 +102,7 @@ _HOMES = {
     "RateLimitHookContract": "gnomon.testing.hook_kinds",
     "RetryHookContract": "gnomon.testing.hook_kinds",
     "ProviderContract": "gnomon.testing.provider",
+    "SandboxContract": "gnomon.testing.sandbox",
     "SessionContract": "gnomon.testing.session",
     "StorageContract": "gnomon.testing.storage",
     "SubagentContract": "gnomon.testing.subagent",
