@@ -11,11 +11,11 @@ from gnomon.sandboxes.process import ProcessSandbox
 from gnomon.testing import SandboxContract
 from gnomon.types.steps import ExecLimits, IsolationLevel
 
-ALWAYS = {"time", "environment", "output", "cpu", "disk", "memory", "memory_total", "processes", "privileges"}
+ALWAYS = {"time", "environment", "output", "cpu", "memory", "processes", "privileges"}
 CALLS = {"network", "loopback", "unix_sockets", "kernel"}
-FILES = {"files_read", "files_write", "home", "proc", "tmp", "devices"}
+FILES = {"disk", "files_read", "files_write", "home", "proc", "tmp", "devices"}
 OTHERS = {"descendants", "signals", "ptrace"}
-ALL = ALWAYS | CALLS | FILES | OTHERS
+ALL = {*ALWAYS, *CALLS, *FILES, *OTHERS, "memory_total"}
 
 
 def setup_module() -> None:
@@ -90,7 +90,7 @@ class TestWithoutBubblewrapAndLandlock(OnARung):
     __test__ = True
     without = {"bubblewrap", "landlock"}
     level = "none"
-    holds = ALWAYS | CALLS
+    holds = {*ALWAYS, *CALLS, "memory_total"}
 
 
 class TestWithoutAnything(OnARung):

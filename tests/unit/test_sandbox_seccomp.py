@@ -30,6 +30,7 @@ ALL: dict[str, tuple[int, int]] = {
     **_seccomp._OF_ITSELF,
     **{name: numbers for name, (numbers, _) in _seccomp._MODES.items()},
     **{name: numbers for name, (numbers, _) in _seccomp._OF_ITS_GROUP.items()},
+    **_seccomp._UNCOUNTED,
     "clone": _seccomp._CLONE,
     "socket": _seccomp._SOCKET,
     "ioctl": _seccomp._IOCTL,

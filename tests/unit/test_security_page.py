@@ -14,6 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 COLUMNS = ("container", "namespaces", "process", "none")
 OLD_LANDLOCK = "Landlock 6"
 FILTER = "with seccomp"
+FILTER_OR_GROUP = "with seccomp or a control group"
+CELLS = {"yes", "no", OLD_LANDLOCK, FILTER, FILTER_OR_GROUP}
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -24,7 +26,7 @@ def table() -> dict[str, dict[str, str]]:
 
 def test_every_protection_is_in_the_table() -> None:
     assert set(table()) == set(ALL)
-    assert {cell for row in table().values() for cell in row.values()} <= {"yes", "no", OLD_LANDLOCK, FILTER}
+    assert {cell for row in table().values() for cell in row.values()} <= CELLS
 
 
 @pytest.mark.parametrize("groups", [(), ("cgroups",)])
@@ -44,7 +46,9 @@ def test_each_level_holds_what_the_table_says(
 ) -> None:
     found = Survey(bubblewrap, landlock, seccomp, survey(groups).cgroups, {})
     assert found.level == level
-    holding = {"yes"} | ({OLD_LANDLOCK} if landlock >= 6 else set()) | ({FILTER} if seccomp else set())
+    holding = {"yes"} | ({OLD_LANDLOCK} if landlock >= 6 else set())
+    holding |= {FILTER, FILTER_OR_GROUP} if seccomp else set()
+    holding |= {FILTER_OR_GROUP} if "memory" in found.controllers else set()
     expected = {name for name, row in table().items() if row[level] in holding}
     assert set(found.report().held) == expected
     assert set(found.report().missing) == set(ALL) - expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from gnomon.sandboxes._limits import Limits
@@ -10,6 +11,8 @@ __all__ = ["HOME", "USER", "Room", "wrapped"]
 
 HOME = "/tmp"  # noqa: S108 - the command's own, fresh each time
 USER = 1000
+_SECRET_FACTS = ("/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/sched_debug", "/proc/timer_list")
+"""What /proc says of the whole machine, to root or to everybody."""
 
 
 class Room(NamedTuple):
@@ -37,6 +40,7 @@ def wrapped(
         *_system(room),
         *_fresh(limits),
         *_own(room),
+        *_kernel_files(),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", cwd, "--json-status-fd", "@STATUS", "--block-fd", "@BLOCK"),
         *(("--seccomp", "@FILTER") if has_filter else ()),
@@ -68,6 +72,19 @@ def _fresh(limits: Limits) -> list[str]:
         *("--perms", "1777", "--size", room, "--tmpfs", HOME),
         *("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - it leads there
     ]
+
+
+def _kernel_files() -> list[str]:
+    """Nothing in /proc is written to.
+
+    Where this is root, the kernel takes the command for root when it changes a setting, in spite of its user
+    namespace; and one of the settings is a program that the host runs when something crashes.
+    """
+    made: list[str] = []
+    for path in _SECRET_FACTS:
+        if os.path.exists(path):
+            made += ["--ro-bind", "/dev/null", path]
+    return [*made, "--remount-ro", "/proc"]
 
 
 def _own(room: Room) -> list[str]:

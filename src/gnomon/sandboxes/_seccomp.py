@@ -113,6 +113,9 @@ _MODES: dict[str, tuple[_Numbers, int]] = {
 _OPENING = ("open", "openat")
 """The argument before the mode says whether a file is made; if not, there need be no mode."""
 
+# Memory that is no process's own, which only a control group counts.
+_UNCOUNTED: dict[str, _Numbers] = {"memfd_create": (319, 279), "shmget": (29, 194)}
+
 # --- where there are no namespaces, what else could reach the host's files and processes
 ALONE: dict[str, _Numbers] = {
     "setsid": (112, 157),
@@ -199,11 +202,14 @@ def is_known_machine() -> bool:
 
 
 @lru_cache(maxsize=8)
-def filter_program(families: tuple[int, ...], *, alone: bool, landlock: int = 0) -> bytes:
+def filter_program(
+    families: tuple[int, ...], *, alone: bool, landlock: int = 0, counts_memory: bool = True
+) -> bytes:
     """The filter for this machine. Sockets are of these families.
 
     `alone`: there are no namespaces, so the host's processes are in reach. `landlock` is its version where
-    that keeps the files; somebody has to listen then for what the filter asks.
+    that keeps the files; somebody has to listen then for what the filter asks. `counts_memory`: a control
+    group does.
     """
     column, architecture = _MACHINES[platform.machine()]
     lines = [
@@ -211,6 +217,7 @@ def filter_program(families: tuple[int, ...], *, alone: bool, landlock: int = 0)
         *_without_x32(column),
         *_everywhere(column, families),
         *(_alone(column) if alone else ()),
+        *(() if counts_memory else _refused((each[column] for each in _UNCOUNTED.values()), _ENOSYS)),
         *(_beside_landlock(column, landlock) if landlock else ()),
         *_modes(column, asks=bool(landlock)),
         *_by_argument(_IOCTL[column], 1, _refused_ioctls(alone), _EPERM, allowed=False),

@@ -25,8 +25,8 @@ _SIGNALS_SCOPED = 6  # the version of Landlock that also keeps signals in
 _PACKAGE = "install bubblewrap (Debian, Ubuntu, Fedora: package bubblewrap)"
 _NAMESPACES = "bubblewrap is there, but this machine lets it make no namespaces"
 
-_ALWAYS = ("time", "environment", "output", "cpu", "disk")
-_FILES = ("files_read", "files_write", "home", "proc", "tmp", "devices")
+_ALWAYS = ("time", "environment", "output", "cpu")
+_FILES = ("disk", "files_read", "files_write", "home", "proc", "tmp", "devices")
 _CALLS = ("network", "loopback", "unix_sockets", "kernel")
 ALL = (
     *_ALWAYS,
@@ -75,10 +75,10 @@ class Survey(NamedTuple):
     def _held(self) -> dict[str, str]:
         held: dict[str, str] = dict.fromkeys(_ALWAYS, "held from outside")
         held["cpu"] = "RLIMIT_CPU, and a watch on all processes together"
-        held["disk"] = "RLIMIT_FSIZE, sizes of tmpfs, and a watch"
         held["environment"] = "made anew"
         held["memory"] = self._by_group("memory", "RLIMIT_DATA and a watch")
-        held["memory_total"] = self._by_group("memory", "a watch, twenty times a second")
+        if self.seccomp or "memory" in self.controllers:
+            held["memory_total"] = self._by_group("memory", "a watch, twenty times a second")
         held["processes"] = self._by_group("pids", "RLIMIT_NPROC and a watch")
         held["privileges"] = "no capabilities, no new privileges"
         if self.bubblewrap:
@@ -87,6 +87,7 @@ class Survey(NamedTuple):
             held |= dict.fromkeys(_CALLS, "a seccomp filter")
         if self.landlock:
             held |= dict.fromkeys((*_FILES, "ptrace"), f"Landlock, version {self.landlock}")
+            held["disk"] = "RLIMIT_FSIZE, and a watch"
         if self.landlock >= _SIGNALS_SCOPED:
             held["signals"] = f"Landlock, version {self.landlock}"
             held["descendants"] = "a subreaper, in a process group that nobody can leave"
@@ -96,6 +97,7 @@ class Survey(NamedTuple):
 
     def _held_by_namespaces(self) -> dict[str, str]:
         held: dict[str, str] = dict.fromkeys((*_FILES, "unix_sockets"), "a mount namespace")
+        held["disk"] = "RLIMIT_FSIZE, sizes of tmpfs, and a watch"
         held |= dict.fromkeys(("network", "loopback"), "a network namespace")
         held |= dict.fromkeys(("descendants", "signals", "ptrace"), "a pid namespace")
         if self.seccomp:
@@ -109,6 +111,8 @@ class Survey(NamedTuple):
     def _why_not(self, name: str) -> str:
         if name in _CALLS:
             return self.reasons.get("seccomp", "nothing else holds it")
+        if name == "memory_total":
+            return "it takes a control group for memory, or seccomp"
         if name in ("signals", "descendants") and self.landlock:
             needed = f"Landlock version {_SIGNALS_SCOPED} and seccomp, or bubblewrap"
             return f"it takes {needed}; Landlock is {self.landlock}"

@@ -286,7 +286,7 @@ class ProcessSandbox:
             watched=[
                 name for name, one in (("memory", "memory"), ("processes", "pids")) if one not in limited
             ],
-            filter_program=self._filter(asked.limits),
+            filter_program=self._filter(asked.limits, counts_memory="memory" in limited),
             is_wrapped=bool(found.bubblewrap),
             readable=rooms.readable,
             writable=[self.workspace, *rooms.room.writable, *([private] if private else [])],
@@ -302,15 +302,16 @@ class ProcessSandbox:
             argv, env, asked.cwd if not found.bubblewrap else "/", asked.timeout_s, asked.limits, held
         )
 
-    def _filter(self, limits: Limits) -> bytes:
+    def _filter(self, limits: Limits, *, counts_memory: bool) -> bytes:
         found = self._survey
         if not found.seccomp:
             return b""
         if found.bubblewrap:
-            return filter_program((_UNIX, _INET, _INET6, _NETLINK), alone=False)
+            families = (_UNIX, _INET, _INET6, _NETLINK)
+            return filter_program(families, alone=False, counts_memory=counts_memory)
         # Without a namespace the host's sockets are in reach, of which a daemon's may be as good as root.
         families = (_INET, _INET6, _NETLINK) if limits.network else ()
-        return filter_program(families, alone=True, landlock=found.landlock)
+        return filter_program(families, alone=True, landlock=found.landlock, counts_memory=counts_memory)
 
 
 def _own_env(home: str) -> dict[str, str]:

@@ -466,7 +466,8 @@ def gain_privileges() -> list[str]:
         found.append("went before others")
     for path in glob.glob("/usr/bin/*") + glob.glob("/bin/*"):
         with suppress(OSError):
-            if os.path.basename(path) in ("su", "sudo", "pkexec") and os.stat(path).st_mode & stat.S_ISUID:
+            is_way = own != 0 and os.path.basename(path) in ("su", "sudo", "pkexec")
+            if is_way and os.stat(path).st_mode & stat.S_ISUID:
                 done = subprocess.run(  # noqa: S603 - whether it makes us root is the question
                     [path, "-c", "id -u"] if path.endswith("su") else [path, "-n", "id", "-u"],
                     stdin=subprocess.DEVNULL,
@@ -474,7 +475,7 @@ def gain_privileges() -> list[str]:
                     timeout=10,
                     check=False,
                 )
-                if done.stdout.strip() == b"0" and own != 0:
+                if done.stdout.strip() == b"0":
                     found.append(f"became root by {path}")
     return found
 
