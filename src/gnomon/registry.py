@@ -92,6 +92,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "retry": "gnomon.hooks.retry:RetryHook",
     },
     "sandboxes": {
+        "container": "gnomon.sandboxes.container:ContainerSandbox",
         "process": "gnomon.sandboxes.process:ProcessSandbox",
     },
     "storage": {

@@ -11,7 +11,7 @@ import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
-__all__ = ["Group", "Groups", "Place", "places"]
+__all__ = ["Group", "Groups", "Place", "kills_in", "place_of", "places"]
 
 _NAME = "gnomon-"
 _MOUNTS = "/proc/self/mountinfo"
@@ -51,6 +51,26 @@ def places(mounts: str = _MOUNTS, mine: str = _MINE) -> tuple[list[Place], str]:
         else:
             made.append(place)
     return _together(made), "; ".join(reasons)
+
+
+def place_of(pid: int, controller: str, within: str) -> Place | None:
+    """The group that a process is in for a controller, where this process can see it. `within` is part of its
+    path: another namespace of processes has others by the same number."""
+    try:
+        found, groups = _mounts(_text(_MOUNTS)), _own_groups(_text(f"/proc/{pid}/cgroup"))
+    except OSError:
+        return None
+    for mount in found:
+        version = 2 if mount.kind == "cgroup2" else 1
+        path = groups.get("" if version == 2 else controller, "")
+        folder = f"{mount.point}/{os.path.relpath(path, mount.root)}" if within in path else ""
+        if version == 1 and controller not in mount.options:
+            continue
+        if version == 2 and controller not in ("", *_words(f"{folder}/cgroup.controllers")):
+            continue
+        if folder and os.path.isdir(folder):
+            return Place(folder, (controller,), version)
+    return None
 
 
 def _together(found: list[Place]) -> list[Place]:
@@ -177,7 +197,7 @@ class Group:
         """How often the kernel has ended something in it for want of memory."""
         for folder, place in self._folders:
             if "memory" in place.controllers:
-                return _count_of_kills(folder, place.version)
+                return kills_in(folder, place.version)
         return 0
 
     def remove(self) -> bool:
@@ -225,7 +245,8 @@ def _write(path: str, value: int) -> None:
         os.close(descriptor)
 
 
-def _count_of_kills(folder: str, version: int) -> int:
+def kills_in(folder: str, version: int) -> int:
+    """How often the kernel has ended something in a group for want of memory."""
     name = "memory.events" if version == 2 else "memory.oom_control"
     words = _words(f"{folder}/{name}")
     pairs = dict(zip(words[::2], words[1::2], strict=False))

@@ -16,7 +16,7 @@ from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, USER, Room
 
-__all__ = ["Rooms"]
+__all__ = ["Rooms", "checked_workspace", "own_folder", "remove"]
 
 _PREFIX = "gnomon-sandbox-"
 _OURS = re.compile(rf"{_PREFIX}(\d+)-\w+")
@@ -28,16 +28,10 @@ class Rooms:
     def __init__(
         self, workspace: str | os.PathLike[str] | None, read: Sequence[str], write: Sequence[str]
     ) -> None:
-        _sweep()
-        given = None if workspace is None else _checked_workspace(workspace)
+        given = None if workspace is None else checked_workspace(workspace)
         readable, writable = [_there(path) for path in read], [_there(path) for path in write]
-        try:
-            self._own = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-        except OSError as error:
-            raise SandboxError(
-                f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR"
-            ) from None
-        self._gone = weakref.finalize(self, _remove, str(self._own))
+        self._own = own_folder()
+        self._gone = weakref.finalize(self, remove, str(self._own))
         self.workspace = given or self._make("workspace")
         self.uid, self.gid = _owner(self.workspace)
         etc = self._make("etc")
@@ -79,7 +73,7 @@ class Rooms:
         return made
 
     def forget(self, private: str) -> None:
-        _remove(private)
+        remove(private)
 
     def remove(self) -> None:
         self._gone()
@@ -90,7 +84,16 @@ class Rooms:
         return str(made)
 
 
-def _checked_workspace(given: str | os.PathLike[str]) -> str:
+def own_folder() -> Path:
+    """A new one of this process; what is left of others goes."""
+    _sweep()
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    except OSError as error:
+        raise SandboxError(f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR") from None
+
+
+def checked_workspace(given: str | os.PathLike[str]) -> str:
     path = os.path.realpath(given)
     if not os.path.isdir(path):
         raise InvalidInput(f"the workspace {os.fspath(given)!r} is no folder", hint="make it first")
@@ -127,10 +130,10 @@ def _sweep() -> None:
                 and not os.path.exists(f"/proc/{found[1]}")
                 and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
             ):
-                _remove(entry.path)
+                remove(entry.path)
 
 
-def _remove(folder: str) -> None:
+def remove(folder: str) -> None:
     """All of it, also where a command has taken away our leave to look into its folders."""
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.isdir(folder):

@@ -23,6 +23,7 @@ from gnomon.sandboxes._run import Ending, Run
 from gnomon.sandboxes._seccomp import filter_program
 from gnomon.sandboxes._streaming import streamed
 from gnomon.sandboxes._survey import Protection, Survey, check_protections, survey
+from gnomon.sandboxes._workspace import put
 from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult, IsolationLevel, SandboxReport
 
 __all__ = ["ProcessSandbox"]
@@ -253,24 +254,9 @@ class ProcessSandbox:
             os.close(place)
 
     def _put(self, asked: _Asked) -> None:
-        below = os.path.relpath(asked.cwd, self.workspace)
-        for path, data in asked.files.items():
-            if not path or path.startswith("/") or "\0" in path:
-                raise InvalidInput(
-                    f"{path!r} is no path of a file for a command", hint="relative to its folder"
-                )
-            place = path if below == "." else f"{below}/{path}"
-            self._beneath.write(place, data)
-            if self._rooms.uid >= 0:
-                self._hand_over(place)
-
-    def _hand_over(self, path: str) -> None:
-        """To whom the command runs as, with the folders that were made for it."""
-        descriptor = self._beneath.open(path, os.O_RDONLY)
-        try:
-            os.fchown(descriptor, self._rooms.uid, self._rooms.gid)
-        finally:
-            os.close(descriptor)
+        rooms = self._rooms
+        folder = os.path.relpath(asked.cwd, self.workspace)
+        put(self._beneath, folder, asked.files, (rooms.uid, rooms.gid) if rooms.uid >= 0 else None)
 
     def _order(self, asked: _Asked, private: str, group: Group | None) -> int:
         """How it is held, for its supervisor."""
