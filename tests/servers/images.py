@@ -20,10 +20,10 @@ from .install import fetch
 __all__ = ["NAME", "archive", "import_into"]
 
 _PROGRAMS = (  # noqa: SIM905 - three lines instead of seventy
-    "sh bash cat ls echo printf sleep id true false env mkdir rmdir rm cp mv ln touch head tail wc grep sed awk"
-    " dd tr sort uniq seq chmod stat readlink realpath yes tee find setsid nohup timeout uname df du ps kill"
-    " mount hostname date pwd test basename dirname xargs nproc mkfifo sync truncate whoami base64 od cmp tar"
-    " gzip"
+    "sh bash cat ls echo printf sleep id true false env mkdir rmdir rm cp mv ln touch head tail wc grep sed"
+    " awk dd tr sort uniq seq chmod stat readlink realpath yes tee find setsid nohup timeout uname df du ps"
+    " kill mount hostname date pwd test basename dirname xargs nproc mkfifo sync truncate whoami base64 od"
+    " cmp tar gzip"
 ).split()
 _UNUSED = ("test", "idlelib", "tkinter", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "__pycache__")
 _RECIPE = hashlib.sha256(Path(__file__).read_bytes() + sys.version.encode()).hexdigest()[:12]

@@ -14,7 +14,7 @@ from gnomon.sandboxes._container_body import KEEPERS, LABEL, WORKSPACE, Shape, c
 from gnomon.sandboxes._container_image import no_image
 from gnomon.sandboxes._container_sight import Sight, sight_of
 from gnomon.sandboxes._engine_monitors import end_monitors
-from gnomon.sandboxes._engine_wire import Answer, NoAnswer
+from gnomon.sandboxes._engine_wire import Answer
 from gnomon.sandboxes._engines import Engine
 from gnomon.sandboxes._limits import Limits
 from gnomon.sandboxes._owners import is_gone
@@ -61,7 +61,7 @@ class Box:
             self._let_go()
             if killed and self.sight is not None:
                 self.sight.is_over(_END_S)
-            with suppress(NoAnswer):
+            with suppress(SandboxError):
                 self.engine.call("DELETE", f"/containers/{self.id}?force=1&v=1", patience_s=_END_S)
             self.end_monitors()
             if self.sight is not None:
@@ -73,7 +73,7 @@ class Box:
             end_monitors(self.id)
 
     def is_removed(self) -> bool:
-        with suppress(NoAnswer):
+        with suppress(SandboxError):
             return self.engine.call("GET", f"/containers/{self.id}/json", patience_s=_END_S).status == 404
         return True
 
@@ -93,7 +93,7 @@ class Maker:
             try:
                 return self._made(limits, sysctls=sysctls)
             except _NotStarted as error:
-                if sysctls and "sysctl" in error.message:
+                if sysctls and "sysctl" in str(error):
                     self._sysctls = False  # older kernels give them to nobody but the machine's root
                 elif not self._engine.climb(rung):
                     raise _explained(error, self._engine, self._shape.image) from None
@@ -120,7 +120,7 @@ class Maker:
                 box.remove()
                 raise
         except BaseException:
-            with suppress(NoAnswer):
+            with suppress(SandboxError):
                 call("DELETE", f"/containers/{container}?force=1&v=1", patience_s=_END_S)
             raise
         return box
@@ -136,8 +136,8 @@ class Maker:
             raise _NotStarted("it ended as soon as it was started")
 
 
-class _NotStarted(SandboxError):
-    """A container that an engine has made, and could not start."""
+class _NotStarted(Exception):
+    """A container that an engine has made and could not start; the text is the engine's."""
 
 
 def _good(answer: Answer) -> dict[str, Any]:
@@ -146,8 +146,8 @@ def _good(answer: Answer) -> dict[str, Any]:
     return answer.content
 
 
-def _explained(error: SandboxError, engine: Engine, image: str) -> SandboxError:
-    said = error.message
+def _explained(error: _NotStarted, engine: Engine, image: str) -> SandboxError:
+    said = str(error)
     hint = f"`{engine.program} run --rm {image} true` shows whether the engine works by itself"
     if "ended as soon" in said or "/bin/sh" in said:
         hint = f"the image has to have /bin/sh and cat; does {image!r}?"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
-from gnomon.errors import SandboxError, SandboxLost
+from gnomon.errors import SandboxError
 from gnomon.sandboxes._container_box import Box
-from gnomon.sandboxes._engine_wire import Attached, NoAnswer, in_background, shortened
+from gnomon.sandboxes._engine_wire import Attached, in_background, shortened
 from gnomon.sandboxes._launcher.tree import written
 from gnomon.sandboxes._limits import Limits
 from gnomon.sandboxes._output import Kept, StreamName
@@ -53,7 +53,7 @@ _CODES_OF_ENGINE = (1, 125, 126, 127, 255, -1)
 _NOISE = re.compile(rb"Error: (?:read|write) unixpacket @->\S+: (?:read|write): [a-z ]+\n")
 
 
-class Gone(SandboxLost):
+class Gone(Exception):
     """The container ended before the command was started in it."""
 
 
@@ -220,7 +220,7 @@ class Exec:
         return Ending(why="memory") if self.kills() else Ending(is_lost=True)
 
     def _asked(self) -> dict[str, Any] | None:
-        with suppress(NoAnswer):
+        with suppress(SandboxError):
             answer = self._box.engine.call("GET", f"/exec/{self._execution}/json")
             return answer.content if answer.is_good else None
         return None

@@ -18,17 +18,13 @@ import msgspec
 
 from gnomon.errors import SandboxError
 
-__all__ = ["Answer", "Attached", "NoAnswer", "Wire", "connected", "in_background", "shortened"]
+__all__ = ["Answer", "Attached", "Wire", "connected", "in_background", "shortened"]
 
 _T = TypeVar("_T")
 
 _MOST_WORDS = 300
 _MOST_HEAD = 65_536
 _PIECE = 1 << 18
-
-
-class NoAnswer(SandboxError):
-    """Nobody answers on the socket, or not in time."""
 
 
 class Answer(NamedTuple):
@@ -152,9 +148,9 @@ class Wire:
             made.close()
             raise
 
-    def _silent(self, error: Exception) -> NoAnswer:
+    def _silent(self, error: Exception) -> SandboxError:
         why = "it did not answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)
-        return NoAnswer(
+        return SandboxError(
             f"the container engine at {self.path} does not answer: {why}",
             hint="is it running, and is it yours?",
         )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from gnomon.errors import ConfigError, SandboxError
 from gnomon.sandboxes._engine_service import Service
-from gnomon.sandboxes._engine_wire import Answer, NoAnswer, Wire
+from gnomon.sandboxes._engine_wire import Answer, Wire
 
 __all__ = ["Engine", "engine_for"]
 
@@ -81,7 +81,7 @@ class Engine:
         """From a thread. A service of ours that somebody has ended is started again."""
         try:
             return self.wire.call(method, path, body, patience_s=patience_s)
-        except NoAnswer:
+        except SandboxError:
             with self._lock:
                 if self._service is None or self._service.is_up():
                     raise

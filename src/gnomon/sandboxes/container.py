@@ -8,10 +8,11 @@ import re
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from gnomon._beneath import Beneath
-from gnomon.errors import ConfigError, InvalidInput, SandboxError
+from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
 from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
 from gnomon.sandboxes._container_body import Shape, started, variables
 from gnomon.sandboxes._container_box import Box, Maker
@@ -219,12 +220,10 @@ class ContainerSandbox:
         if files:
             await asyncio.to_thread(put, self._beneath, folder, files, self._to_hand_over)
         await self._fetch()
-        for _ in range(_ATTEMPTS - 1):
-            try:
+        for _ in range(_ATTEMPTS):
+            with suppress(Gone):  # somebody has removed it, and nothing has run in it
                 return await self._run(asked, show)
-            except Gone:  # somebody has removed it, and nothing has run in it
-                continue
-        return await self._run(asked, show)
+        raise SandboxLost(f"{self._engine.name} loses its containers", hint="does somebody remove them?")
 
     async def _run(self, asked: _Asked, show: Callable[[StreamName, bytes], None] | None) -> ExecResult:
         box = await self._pool.take(asked.limits)
