@@ -360,14 +360,23 @@ class ToolTimeout(ToolError):
 class AskUser(ToolError):
     """Raise this in a tool to ask a person: the turn is suspended, and the answer becomes the call's result.
 
-    The tool is not run again, so raise it before anything is changed. `options` are offered as answers.
+    The tool is not run again, so raise it before anything is changed. With `options` the answer has to be one
+    of these, or with `multiple` one or several of them.
     """
 
     code = "ask_user"
 
-    def __init__(self, question: str, *, options: Sequence[str] = (), hint: str | None = None) -> None:
+    def __init__(
+        self,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        multiple: bool = False,
+        hint: str | None = None,
+    ) -> None:
         super().__init__(question, hint=hint)
         self.options = tuple(options)
+        self.multiple = multiple
 
 
 class StorageError(GnomonError):

@@ -104,6 +104,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "sqlite": "gnomon.storage.sqlite:SQLiteStorage",
     },
     "tools": {
+        "ask_user": "gnomon.tools.ask_user:ask_user",
         "calculate": "gnomon.tools.calculator:calculate",
         "http_get": "gnomon.tools.http_get:http_get",
         "now": "gnomon.tools.clock:now",

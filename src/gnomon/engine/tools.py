@@ -281,7 +281,8 @@ class ToolRunner:
             if not self.can_ask:
                 text = f"nobody can be asked here, and this would have been the question: {question}"
                 return ToolResult.of(call, text, status="error")
-            return QuestionAsked(self._turn_id, call.id, question, tuple(map(encodable, asked.options)))
+            options = tuple(map(encodable, asked.options))
+            return QuestionAsked(self._turn_id, call.id, question, options, multiple=asked.multiple)
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
         except BaseException as error:  # also `sys.exit`: whatever it was, it is logged

@@ -110,7 +110,7 @@ def _results(found: ToolFinished, expected: ToolFinished, call: str) -> Mismatch
 
 
 def _questions(found: QuestionAsked, expected: QuestionAsked) -> Mismatch | None:
-    was, now = ((it.call_id, it.question, it.options, it.unknown) for it in (expected, found))
+    was, now = ((it.call_id, it.question, it.options, it.multiple, it.unknown) for it in (expected, found))
     if was == now:
         return None
     return Mismatch("question", "a person is asked something else", spoken_of(expected), spoken_of(found))

@@ -76,7 +76,7 @@ class _RecordedTool:
             await tape.until_next(place)
             self._end(ended, place)
         elif isinstance(entry, QuestionAsked) and not entry.unknown:
-            raise AskUser(entry.question, options=entry.options)
+            raise AskUser(entry.question, options=entry.options, multiple=entry.multiple)
         elif entry is None or isinstance(entry, Claimed | Released | QuestionAsked):
             await tape.until_next(place)
             tape.leave()  # the runner was lost, or is still at it

@@ -19,6 +19,7 @@ from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
+from gnomon.session._answering import fitting
 from gnomon.session._approving import Answer, below, decide, pending
 from gnomon.session._compacting import compact
 from gnomon.session._family import kin_of, tell_root
@@ -31,7 +32,14 @@ from gnomon.session._sending import Sending, not_theirs
 from gnomon.session.runtime import TENANT, Runtime
 from gnomon.session.subagent import LocalSubagent, started_after
 from gnomon.types.codec import exception_of
-from gnomon.types.events import ApprovalRequested, CancelRequested, Compacted, QuestionAnswered, TurnResumed
+from gnomon.types.events import (
+    ApprovalRequested,
+    CancelRequested,
+    Compacted,
+    QuestionAnswered,
+    QuestionAsked,
+    TurnResumed,
+)
 from gnomon.types.forks import ForkPlan
 from gnomon.types.messages import Content
 from gnomon.types.records import SessionState
@@ -285,10 +293,11 @@ class LocalSession(Generic[Out]):
         if not parts and not run_again:
             raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
         ledger = await self._opened()
-        self._asked(ledger.fold, call_id)
+        fitting(self._asked(ledger.fold, call_id), parts)
         await self._sending.announce_again(ledger)
         for _ in range(TRIES):
-            answer = QuestionAnswered(self._asked(ledger.fold, call_id), parts, run_again)
+            asked = self._asked(ledger.fold, call_id)
+            answer = QuestionAnswered(asked.call_id, fitting(asked, parts), run_again)
             with self._sending.writing(ledger):
                 if await ledger.try_receive((answer,), ledger.fold.seq):
                     break
@@ -296,8 +305,8 @@ class LocalSession(Generic[Out]):
             raise crowded(self._id)
         await self._sending.wake(ledger)
 
-    def _asked(self, fold: Fold, call_id: str | None) -> str:
-        """The call that the answer is for."""
+    def _asked(self, fold: Fold, call_id: str | None) -> QuestionAsked:
+        """The question that the answer is for."""
         questions = fold.open_turn.open_questions if fold.open_turn is not None else ()
         waiting = [question.call_id for question in questions]
         chosen = call_id or (waiting[0] if len(waiting) == 1 else None)
@@ -307,7 +316,7 @@ class LocalSession(Generic[Out]):
             if waiting and not call_id:
                 found = f"{len(waiting)} open questions, and which of them is answered was not said"
             raise NotFound(f"session {self._id!r} has {found}", hint=hint)
-        return chosen
+        return questions[waiting.index(chosen)]
 
     async def approvals(self) -> tuple[ApprovalRequested, ...]:
         """What is waited for leave for, in the order of the calls."""

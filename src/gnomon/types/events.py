@@ -300,7 +300,8 @@ class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished", omit_defaul
 class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked", omit_defaults=True):
     """A call waits for a person: its tool asks something, or it is not known whether it had its effect.
 
-    `unknown` is the second: the answer is then what became of the call, or leave to run it again.
+    `unknown` is the second: the answer is then what became of the call, or leave to run it again. Where there
+    are `options` the answer is one of them; with `multiple` it may be several.
     """
 
     turn_id: str
@@ -308,6 +309,7 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked", omit_defa
     question: str
     options: tuple[str, ...] = ()
     unknown: bool = False
+    multiple: bool = False
 
 
 class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered", omit_defaults=True):
