@@ -164,6 +164,7 @@ def _upgrade(path: str, body: bytes) -> bytes:
 def in_background(function: Callable[[], _T]) -> Future[_T]:
     """In a thread of its own, which holds up no end: a deadline must not wait for a place in a pool."""
     done: Future[_T] = Future()
+    done.set_running_or_notify_cancel()  # whoever stops waiting for it does not stop it
 
     def run() -> None:
         try:
