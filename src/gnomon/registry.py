@@ -109,6 +109,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "http_get": "gnomon.tools.http_get:http_get",
         "now": "gnomon.tools.clock:now",
         "save_note": "gnomon.tools.notes:save_note",
+        "shell": "gnomon.tools.shell:shell",
         "todo": "gnomon.tools.todo:todo",
     },
 }
