@@ -108,6 +108,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "calculate": "gnomon.tools.calculator:calculate",
         "http_get": "gnomon.tools.http_get:http_get",
         "now": "gnomon.tools.clock:now",
+        "python": "gnomon.tools.python:python",
         "save_note": "gnomon.tools.notes:save_note",
         "shell": "gnomon.tools.shell:shell",
         "todo": "gnomon.tools.todo:todo",

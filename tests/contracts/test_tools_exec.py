@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -68,4 +69,33 @@ class TestShell(RunsSuite):
 
 
 class TestShellWithoutBubblewrap(TestShell):
+    without = ("bubblewrap",)
+
+
+CODE = """
+import sys, tempfile
+made = tempfile.mkstemp(prefix="made", dir=".")
+print("told")
+print("warned", file=sys.stderr)
+6 * 7
+"""
+
+
+class TestPython(RunsSuite):
+    __test__ = True
+
+    tool = "python"
+    arguments = json.dumps({"code": CODE})
+    answer = "told\n[stderr]\nwarned\n[value]\n42"
+    invalid = {
+        "{}": "code",
+        '{"code": ["1"]}': "code",
+        '{"code": "\\n"}': "code",
+        '{"code": "open(\'made\', \'w\')", "timeout_s": -1}': "timeout_s",
+        '{"code": "open(\'made\', \'w\')", "inputs": {}}': "inputs",
+    }
+    slow = '{"code": "import time; time.sleep(1.5)"}'
+
+
+class TestPythonWithoutBubblewrap(TestPython):
     without = ("bubblewrap",)

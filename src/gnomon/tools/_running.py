@@ -32,6 +32,7 @@ __all__ = [
     "no_sandbox",
     "printed",
     "sandbox_of",
+    "where",
 ]
 
 TIMEOUT_S = 120.0
@@ -122,6 +123,17 @@ class Pieces:
 # --- what a model reads ---------------------------------------------------------
 
 
+def where(workspace: Workspace) -> str:
+    """What is there when something begins to run, and what of it stays."""
+    if workspace.root is None:
+        return "It starts in an empty folder, where the files that it makes stay."
+    if workspace.read_only:
+        return (
+            f"It starts in an empty folder; the files of the workspace are in {workspace.root}, to be read."
+        )
+    return "It starts in the folder of the workspace, and may change the files there."
+
+
 def printed(execution: ExecResult) -> list[str]:
     """What it wrote: errors, which are told apart, behind the rest."""
     told: list[str] = []
@@ -138,7 +150,7 @@ def ending_of(execution: ExecResult, seconds: float) -> str:
     """How it ended, where that was not by itself and with exit code 0."""
     code = execution.exit_code
     if execution.timed_out:
-        return f"ended: its time of {seconds:g} seconds was up"
+        return f"ended: its time of {seconds:g} s was up"
     if execution.note:
         return execution.note
     if execution.oom:

@@ -25,6 +25,7 @@ from gnomon.tools._running import (
     no_sandbox,
     printed,
     sandbox_of,
+    where,
 )
 from gnomon.tools._shell_words import touches_of
 from gnomon.types.messages import Text, ToolResult
@@ -145,16 +146,10 @@ def _is_error(execution: ExecResult) -> bool:
 
 
 def _described(workspace: Workspace, allowed: Allowed) -> str:
-    place = "an empty folder of its own" if workspace.root is None else "the folder of the workspace"
-    files = "and files that it makes there stay"
-    if workspace.read_only and workspace.root is not None:
-        place = "an empty folder"
-        files = f"and the files of the workspace are in {workspace.root}, to be read"
     return (
-        f"Run a command in a shell, in a sandbox. It starts in {place}, {files}; "
-        "all else is gone with the call: variables, the current folder, what it left running, and /tmp. "
-        "There is no network unless it was allowed, and nobody who could answer a question. "
-        f"{allowed.in_words}"
+        f"Run a command in a shell, in a sandbox. {where(workspace)} All else is gone with the call: "
+        "variables, the current folder, what it left running, and /tmp. There is no network unless it was "
+        f"allowed, and nobody who could answer a question. {allowed.in_words}"
     )
 
 
