@@ -37,7 +37,6 @@ class InContainers(SandboxContract):
     python = "python3"
     warm: ClassVar[bool] = True
     known_gaps = {
-        "test_the_kernel_is_not_asked_for_what_no_program_needs": "the engine's filter lets some through",
         "test_arguments_arrive_as_they_are": "the engine is not told arguments that are no UTF-8",
         "test_streamed_output_comes_to_the_same_result": "what the engine says of a start is shown",
     }

@@ -28,7 +28,7 @@ ALL: dict[str, tuple[int, int]] = {
     **_seccomp._ABSENT,
     **_seccomp._XATTRS,
     **_seccomp._OF_ITSELF,
-    **{name: numbers for name, (numbers, _) in _seccomp._MODES.items()},
+    **{name: numbers for name, (numbers, _) in _seccomp.MODES.items()},
     **{name: numbers for name, (numbers, _) in _seccomp._OF_ITS_GROUP.items()},
     **_seccomp._UNCOUNTED,
     "clone": _seccomp._CLONE,
@@ -79,7 +79,7 @@ print(json.dumps(found))
 @on_x86
 @pytest.mark.parametrize("without", [(), ("bubblewrap",)])
 async def test_what_is_refused_is_refused(without: tuple[Any, ...]) -> None:
-    x86_only: Mapping[str, int] = _seccomp._X86_ONLY
+    x86_only: Mapping[str, int] = _seccomp.X86_ONLY
     asked = {**{name: numbers[0] for name, numbers in _seccomp.CALLS.items()}, **x86_only}
     if without:
         asked |= {name: numbers[0] for name, numbers in _seccomp.ALONE.items()}

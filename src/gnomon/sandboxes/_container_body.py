@@ -34,6 +34,8 @@ class Shape(NamedTuple):
     workspace: str
     hosts: str
     """A file to be /etc/hosts: an engine would show the machine's own."""
+    calls: str
+    """The filter of calls, as the engine takes it; nothing where it has none."""
     uid: int
     gid: int
     owner: str
@@ -83,7 +85,7 @@ def _held(shape: Shape, limits: Limits, *, sysctls: bool) -> dict[str, Any]:
         "ReadonlyRootfs": True,
         "Privileged": False,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
+        "SecurityOpt": ["no-new-privileges", *([f"seccomp={shape.calls}"] if shape.calls else [])],
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # of both together: no swap
         "PidsLimit": limits.processes + KEEPERS + _STARTING,

@@ -39,7 +39,7 @@ def report_of(engine: Engine) -> SandboxReport:
     held = {name: f"{how} ({engine.name})" for name, how in _HELD.items()}
     if engine.has_filter:
         return SandboxReport(
-            level="container", held={**held, "kernel": f"the seccomp filter of {engine.name}"}
+            level="container", held={**held, "kernel": f"a seccomp filter of calls ({engine.name})"}
         )
     why = f"{engine.name} runs containers without a seccomp filter"
     return SandboxReport(level="container", held=held, missing={"kernel": why}, hint=why)

@@ -62,7 +62,7 @@ class Engine:
         self.is_podman = any("podman" in str(each.get("Name", "")).lower() for each in components)
         options = [str(each) for each in facts.get("SecurityOptions") or ()]
         self.is_rootless = any("rootless" in each for each in options)
-        self.has_filter = any("seccomp" in each and "unconfined" not in each for each in options)
+        self.has_filter = any("seccomp" in each for each in options)
         self.version = str(version.get("Version", ""))
         if missing := [what for name, what in _NEEDED.items() if not facts.get(name)]:
             what = " and ".join(missing)

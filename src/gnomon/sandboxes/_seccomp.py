@@ -11,7 +11,19 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["CALLS", "filter_program", "is_known_machine"]
+__all__ = [
+    "CALLS",
+    "LEASES",
+    "MAKES",
+    "MODES",
+    "NEW_NAMESPACES",
+    "OPENING",
+    "SET_ID",
+    "TERMINAL_INPUT",
+    "X86_ONLY",
+    "filter_program",
+    "is_known_machine",
+]
 
 _Numbers = tuple[int, int]
 _NONE = -1
@@ -79,7 +91,7 @@ CALLS: dict[str, _Numbers] = {
 }
 """Name → its number on x86-64 and on arm64. Refused with EPERM."""
 
-_X86_ONLY = {"iopl": 172, "ioperm": 173, "modify_ldt": 154, "uselib": 134, "ustat": 136, "sysfs": 139}
+X86_ONLY = {"iopl": 172, "ioperm": 173, "modify_ldt": 154, "uselib": 134, "ustat": 136, "sysfs": 139}
 # Programs that use these do without them when they are told that there is no such call. What `clone3` is
 # asked for cannot be seen by a filter, so that all fall back on `clone`; io_uring would make sockets that no
 # filter sees.
@@ -98,7 +110,7 @@ _OPENAT2: _Numbers = (437, 437)
 
 # What makes a file with a mode, and which argument that is. A file that runs as whoever owns it must not be
 # left behind for others of the machine. `openat2` hides its mode from a filter, so it is absent.
-_MODES: dict[str, tuple[_Numbers, int]] = {
+MODES: dict[str, tuple[_Numbers, int]] = {
     "creat": ((85, _NONE), 1),
     "open": ((2, _NONE), 2),
     "openat": ((257, 56), 3),
@@ -110,7 +122,7 @@ _MODES: dict[str, tuple[_Numbers, int]] = {
     "fchmodat2": ((452, 452), 2),
 }
 
-_OPENING = ("open", "openat")
+OPENING = ("open", "openat")
 """The argument before the mode says whether a file is made; if not, there need be no mode."""
 
 # Memory that is no process's own, which only a control group counts.
@@ -181,12 +193,12 @@ _TRUNCATES_FROM = 3
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _EPERM, _ENOSYS, _EOPNOTSUPP, _EAFNOSUPPORT = 1, 38, 95, 97
-_NEW_NAMESPACES = 0x7E020000
-_SET_ID = 0o6000
-_MAKES = 0o20000100  # O_CREAT and O_TMPFILE
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: keys that somebody else's shell would read
+NEW_NAMESPACES = 0x7E020000
+SET_ID = 0o6000
+MAKES = 0o20000100  # O_CREAT and O_TMPFILE
+TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: keys that somebody else's shell would read
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # FS_IOC_SETFLAGS of both sizes, FS_IOC_FSSETXATTR
-_LEASES = (1024, 1026)  # F_SETLEASE and F_NOTIFY: others who open the file would wait, or be seen
+LEASES = (1024, 1026)  # F_SETLEASE and F_NOTIFY: others who open the file would wait, or be seen
 _PERSONALITIES = (0, 8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 _TRUNCATED, _FOR_READING = 0o1003, 0o1000  # open() with O_TRUNC and O_ACCMODE: to cut what is only read
 
@@ -227,7 +239,7 @@ def filter_program(
 
 
 def _everywhere(column: int, families: tuple[int, ...]) -> list[bytes]:
-    refused = {name: numbers[column] for name, numbers in CALLS.items()} | (_X86_ONLY if column == 0 else {})
+    refused = {name: numbers[column] for name, numbers in CALLS.items()} | (X86_ONLY if column == 0 else {})
     absent = [numbers[column] for numbers in (*_ABSENT.values(), _OPENAT2)]
     return [
         *_refused(refused.values(), _EPERM),
@@ -235,7 +247,7 @@ def _everywhere(column: int, families: tuple[int, ...]) -> list[bytes]:
         *_clone(_CLONE[column]),
         *_by_argument(_SOCKET[column], 0, families, _EAFNOSUPPORT, allowed=True),
         *_by_argument(_PERSONALITY[column], 0, _PERSONALITIES, _EPERM, allowed=True),
-        *_by_argument(_FCNTL[column], 1, _LEASES, _EPERM, allowed=False),
+        *_by_argument(_FCNTL[column], 1, LEASES, _EPERM, allowed=False),
     ]
 
 
@@ -251,18 +263,18 @@ def _alone(column: int) -> list[bytes]:
 def _beside_landlock(column: int, version: int) -> list[bytes]:
     """What Landlock has no rules for."""
     own = [
-        numbers[column] for name, numbers in ASKED.items() if name not in _MODES and numbers[column] != _NONE
+        numbers[column] for name, numbers in ASKED.items() if name not in MODES and numbers[column] != _NONE
     ]
     lines = [
         *_refused((numbers[column] for numbers in _XATTRS.values()), _EOPNOTSUPP),
         *_refused(_OLD_TIMES.values() if column == 0 else (), _EPERM),
-        *_refused([_MODES["fchmodat2"][0][column]], _ENOSYS),
+        *_refused([MODES["fchmodat2"][0][column]], _ENOSYS),
         *_answered(own, _ASK),
     ]
     if version < _TRUNCATES_FROM:
         lines += _refused([_TRUNCATE[column]], _EPERM)
         for name, at in (("open", 1), ("openat", 2)):
-            if (number := _MODES[name][0][column]) != _NONE:
+            if (number := MODES[name][0][column]) != _NONE:
                 lines += _not_cut_short(number, at)
     return lines
 
@@ -270,19 +282,19 @@ def _beside_landlock(column: int, version: int) -> list[bytes]:
 def _modes(column: int, *, asks: bool) -> list[bytes]:
     """No file is made to run as its owner."""
     lines: list[bytes] = []
-    for name, (numbers, at) in _MODES.items():
+    for name, (numbers, at) in MODES.items():
         if numbers[column] != _NONE:
             after = _ASK if asks and name in ASKED else _ALLOW
             lines += (
                 _made(numbers[column], at, after)
-                if name in _OPENING
-                else _without_bits(numbers[column], at, _SET_ID, after)
+                if name in OPENING
+                else _without_bits(numbers[column], at, SET_ID, after)
             )
     return lines
 
 
 def _refused_ioctls(alone: bool) -> tuple[int, ...]:
-    return (*_TERMINAL_INPUT, *_FILE_FLAGS) if alone else _TERMINAL_INPUT
+    return (*TERMINAL_INPUT, *_FILE_FLAGS) if alone else TERMINAL_INPUT
 
 
 # --- instructions ----------------------------------------------------------------------
@@ -317,7 +329,7 @@ def _answered(numbers: Iterable[int], answer: int) -> list[bytes]:
 
 def _clone(number: int) -> list[bytes]:
     """Processes and threads, but no namespaces."""
-    return _without_bits(number, 0, _NEW_NAMESPACES, _ALLOW)
+    return _without_bits(number, 0, NEW_NAMESPACES, _ALLOW)
 
 
 def _without_bits(number: int, at: int, bits: int, after: int) -> list[bytes]:
@@ -339,10 +351,10 @@ def _made(number: int, at: int, after: int) -> list[bytes]:
         number,
         [
             _argument(at - 1),
-            _line(_IF_SET, _MAKES, 1, 0),
+            _line(_IF_SET, MAKES, 1, 0),
             _line(_RETURN, after),
             _argument(at),
-            _line(_IF_SET, _SET_ID, 0, 1),
+            _line(_IF_SET, SET_ID, 0, 1),
             _line(_RETURN, _ERRNO | _EPERM),
             _line(_RETURN, after),
         ],

@@ -16,6 +16,7 @@ from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
 from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
 from gnomon.sandboxes._container_body import Shape, started, variables
 from gnomon.sandboxes._container_box import Box, Maker
+from gnomon.sandboxes._container_calls import filter_text
 from gnomon.sandboxes._container_exec import Exec, Gone
 from gnomon.sandboxes._container_image import checked_image, fetch, has_image, no_image
 from gnomon.sandboxes._container_pool import Pool
@@ -263,15 +264,12 @@ class ContainerSandbox:
     def _shape(self, cpus: float | None) -> Shape:
         if cpus is not None and not cpus > 0:
             raise ConfigError(f"{cpus!r} processors are none", hint="cpus is more than 0, such as 1.5")
-        hosts = f"{self._own}/hosts"
-        with open(hosts, "w", encoding="ascii") as file:
-            file.write(_HOSTS)
-        os.chmod(hosts, 0o644)
         keeps_ids = self._engine.is_rootless and self._engine.is_podman
         self._shaped = Shape(
             self._image,
             self._workspace,
-            hosts,
+            self._written("hosts", _HOSTS),
+            self._calls(),
             *self._owner,
             owner=oneself(),
             is_podman=self._engine.is_podman,
@@ -279,6 +277,19 @@ class ContainerSandbox:
             cpus=cpus,
         )
         return self._shaped
+
+    def _calls(self) -> str:
+        """Docker takes the filter itself, Podman the name of a file."""
+        if not self._engine.has_filter:
+            return ""
+        return self._written("calls.json", filter_text()) if self._engine.is_podman else filter_text()
+
+    def _written(self, name: str, text: str) -> str:
+        path = f"{self._own}/{name}"
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
+        return path
 
     @property
     def _to_hand_over(self) -> tuple[int, int] | None:
