@@ -33,6 +33,7 @@ ALL: dict[str, tuple[int, int]] = {
     **_seccomp._UNCOUNTED,
     "clone": _seccomp._CLONE,
     "socket": _seccomp._SOCKET,
+    "socketpair": _seccomp._SOCKETPAIR,
     "ioctl": _seccomp._IOCTL,
     "fcntl": _seccomp._FCNTL,
     "personality": _seccomp._PERSONALITY,

@@ -11,6 +11,7 @@ __all__ = ["HOME", "USER", "Room", "wrapped"]
 
 HOME = "/tmp"  # noqa: S108 - the command's own, fresh each time
 USER = 1000
+_EMPTY = (f"{HOME}/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - of the command
 _SECRET_FACTS = ("/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/sched_debug", "/proc/timer_list")
 """What /proc says of the whole machine, to root or to everybody."""
 
@@ -23,8 +24,9 @@ class Room(NamedTuple):
     """To be read."""
     etc: str
     etc_folders: list[str]
-    workspace: str
     writable: list[str]
+    """Of these and the folders to be read none lies in another of these: whoever may write there could put a
+    link in its place, which would then be followed from outside."""
 
 
 def wrapped(
@@ -52,7 +54,7 @@ def wrapped(
 def _system(room: Room) -> list[str]:
     made: list[str] = []
     for path in room.folders:
-        if not _is_in_home(path):
+        if not _begins_empty(path):
             made += ["--ro-bind-try", path, path]
     for target, path in room.links:
         made += ["--symlink", target, path]
@@ -90,13 +92,13 @@ def _kernel_files() -> list[str]:
 def _own(room: Room) -> list[str]:
     made: list[str] = []
     for path in room.folders:
-        if _is_in_home(path):  # shown earlier, it would lie under the empty folder
+        if _begins_empty(path):  # shown earlier, it would lie under the empty folder
             made += ["--ro-bind-try", path, path]
-    made += ["--bind", room.workspace, room.workspace]
     for path in room.writable:
         made += ["--bind", path, path]
     return made
 
 
-def _is_in_home(path: str) -> bool:
-    return path.startswith(f"{HOME}/")
+def _begins_empty(path: str) -> bool:
+    """Whether it lies in a folder that is the command's own, or leads there."""
+    return path.startswith(_EMPTY)

@@ -19,6 +19,7 @@ from gnomon.sandboxes._bubblewrap import HOME, USER, Room
 __all__ = ["Rooms", "checked_workspace", "own_folder", "remove"]
 
 _PREFIX = "gnomon-sandbox-"
+_OTHER_PLACE = "/var/tmp"  # noqa: S108 - a folder of its own in it
 _OURS = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 
@@ -30,7 +31,7 @@ class Rooms:
     ) -> None:
         given = None if workspace is None else checked_workspace(workspace)
         readable, writable = [_there(path) for path in read], [_there(path) for path in write]
-        self._own = own_folder()
+        self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
         self._gone = weakref.finalize(self, remove, str(self._own))
         self.workspace = given or self._make("workspace")
         self.uid, self.gid = _owner(self.workspace)
@@ -41,7 +42,9 @@ class Rooms:
         if self.uid >= 0:
             python = list(_view.reachable(python, self.uid, [self.gid]))
             os.chown(self._own, self.uid, self.gid)
-        self.room = Room(links, [*system, *python, *readable], etc, folders, self.workspace, writable)
+        writable = _outermost([self.workspace, *writable])
+        shown = [path for path in (*system, *python, *readable) if not _lies_in_any(path, writable)]
+        self.room = Room(links, shown, etc, folders, writable)
 
     @property
     def readable(self) -> list[str]:
@@ -84,11 +87,23 @@ class Rooms:
         return str(made)
 
 
-def own_folder() -> Path:
-    """A new one of this process; what is left of others goes."""
-    _sweep()
+def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path:
+    """A new one of this process; what is left of others goes.
+
+    It lies in none of these folders: who may write there could put something else in its place. One that no
+    command is shown may lie elsewhere for that.
+    """
+    usual = os.path.realpath(tempfile.gettempdir())
+    places = (usual,) if is_shown else (usual, _OTHER_PLACE)
+    place = next((each for each in places if not _lies_in_any(each, apart_from)), None)
+    if place is None:
+        raise ConfigError(
+            f"a command may write to {usual}, where its sandbox keeps what it must not change",
+            hint="name a smaller folder, or set TMPDIR to another place",
+        )
+    _sweep(place)
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
     except OSError as error:
         raise SandboxError(f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR") from None
 
@@ -102,6 +117,16 @@ def checked_workspace(given: str | os.PathLike[str]) -> str:
             "the workspace of a sandbox cannot be the whole machine", hint="name a folder in it"
         )
     return path
+
+
+def _outermost(paths: Sequence[str]) -> list[str]:
+    """Each once, and none that lies in another."""
+    each = list(dict.fromkeys(paths))
+    return [path for path in each if not _lies_in_any(path, [other for other in each if other != path])]
+
+
+def _lies_in_any(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def _there(path: str) -> str:
@@ -119,9 +144,8 @@ def _owner(workspace: str) -> tuple[int, int]:
     return (found.st_uid, found.st_gid) if found.st_uid != 0 else (-1, -1)
 
 
-def _sweep() -> None:
+def _sweep(folder: str) -> None:
     """What is left of programs that were killed."""
-    folder = tempfile.gettempdir()
     with suppress(OSError):
         for entry in os.scandir(folder):
             found = _OURS.fullmatch(entry.name)

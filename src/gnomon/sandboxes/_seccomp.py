@@ -103,6 +103,7 @@ _ABSENT: dict[str, _Numbers] = {
 }
 _CLONE: _Numbers = (56, 220)
 _SOCKET: _Numbers = (41, 198)
+_SOCKETPAIR: _Numbers = (53, 199)
 _IOCTL: _Numbers = (16, 29)
 _FCNTL: _Numbers = (72, 25)
 _PERSONALITY: _Numbers = (135, 92)
@@ -196,6 +197,8 @@ _EPERM, _ENOSYS, _EOPNOTSUPP, _EAFNOSUPPORT = 1, 38, 95, 97
 NEW_NAMESPACES = 0x7E020000
 SET_ID = 0o6000
 MAKES = 0o20000100  # O_CREAT and O_TMPFILE
+_KIND_OF_SOCKET = 0xF
+_STREAM, _SEQPACKET = 1, 5
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: keys that somebody else's shell would read
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # FS_IOC_SETFLAGS of both sizes, FS_IOC_FSSETXATTR
 LEASES = (1024, 1026)  # F_SETLEASE and F_NOTIFY: others who open the file would wait, or be seen
@@ -257,7 +260,7 @@ def _alone(column: int) -> list[bytes]:
         lines += _by_argument(numbers[column], 0, (0,), _EPERM, allowed=True)
     for numbers, kinds in _OF_ITS_GROUP.values():
         lines += _of_its_group(numbers[column], kinds)
-    return lines
+    return lines + _pairs(_SOCKETPAIR[column])
 
 
 def _beside_landlock(column: int, version: int) -> list[bytes]:
@@ -373,6 +376,18 @@ def _not_cut_short(number: int, at: int) -> list[bytes]:
             _line(_LOAD, _AT_NUMBER),
         ],
     )
+
+
+def _pairs(number: int) -> list[bytes]:
+    """Two sockets that are joined for good. Datagrams could be sent from one of them to any other socket."""
+    body = [
+        _argument(1),
+        _line(_AND, _KIND_OF_SOCKET),
+        *_one_of((_STREAM, _SEQPACKET)),
+        _line(_RETURN, _ERRNO | _EPERM),
+        _line(_RETURN, _ALLOW),
+    ]
+    return _when(number, body)
 
 
 def _by_argument(number: int, at: int, values: tuple[int, ...], error: int, *, allowed: bool) -> list[bytes]:

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from . import child, kernel, tree
+from . import child, kernel, tree, wrapper
 from .attributes import Attributes
 from .order import Order, read_order
 
@@ -93,10 +93,7 @@ class _Supervisor:
         names = {"STATUS": told, "BLOCK": blocked}
         if self._order.filter_hex:
             names["FILTER"] = _in_memory(bytes.fromhex(self._order.filter_hex))
-        argv = self._order.argv
-        for at in range(argv.index("--")):
-            if argv[at].startswith("@"):
-                argv[at] = str(names[argv[at][1:]])
+        wrapper.complete(self._order.argv, names, wrapper.set_apart(self._order.env))
         return tuple(names.values())
 
     def _limit_processes(self) -> None:
