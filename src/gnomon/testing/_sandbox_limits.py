@@ -22,20 +22,23 @@ from gnomon.types.steps import ExecLimits, ExecResult
 __all__ = ["SandboxLimits", "memory_growth"]
 
 _MEMORY = ExecLimits(memory_bytes=128 * MB)
-_BOMB_MB = 1024
+_BOMB_MB = 512
 _PROCESSES = 24
-_FORKS = 400
-_DISK_MB = 400
+_FORKS = 250
+_DISK_MB = 160
 _DISK = ExecLimits(disk_bytes=16 * MB)
 _OUTPUT = 64 * 1024
 _SLACK = 4096
 _FLOOD_MB = 64
 _HOST_GROWTH = 24 * MB
 
-_LARGE = f'dd if=/dev/zero of="$1/large" bs=1048576 count={_DISK_MB} 2> /dev/null && echo all'
+_LARGE = (
+    f'dd if=/dev/zero of="$1/large" bs=1048576 count={_DISK_MB} 2> /dev/null && echo all; rm -f "$1/large"'
+)
 _MANY = f"""
 at=0; while [ $at -lt {_DISK_MB // 8} ]; do
-dd if=/dev/zero of="$1/many$at" bs=1048576 count=8 2> /dev/null || exit 1; at=$((at + 1)); done; echo all
+dd if=/dev/zero of="$1/many$at" bs=1048576 count=8 2> /dev/null || break; at=$((at + 1)); done
+[ $at -lt {_DISK_MB // 8} ] || {{ sleep 1; echo all; }}; rm -f "$1"/many*
 """
 _DEPTH = 7
 _FORK_BOMB = f"""

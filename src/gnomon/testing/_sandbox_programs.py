@@ -25,6 +25,7 @@ __all__ = [
     "read_files",
     "route",
     "same_files",
+    "signal_all",
     "signal_others",
     "spawn_threads",
     "trace",
@@ -269,6 +270,20 @@ def trace(pids: list[int]) -> list[str]:
     return found
 
 
+def signal_all() -> list[str]:
+    """Send a signal that does no harm to all that there is, and to who has started this."""
+    import os
+    import signal
+    from contextlib import suppress
+
+    signal.signal(signal.SIGURG, signal.SIG_IGN)
+    with suppress(OSError):
+        os.kill(-1, signal.SIGURG)
+    with suppress(OSError):
+        os.kill(os.getppid(), signal.SIGURG)
+    return []
+
+
 def signal_others(pids: list[int]) -> list[str]:
     """Send a signal that does no harm to processes of the host, in every way that there is."""
     import ctypes
@@ -302,10 +317,6 @@ def signal_others(pids: list[int]) -> list[str]:
             fcntl.fcntl(reading, getattr(fcntl, "F_SETSIG", 10), int(signal.SIGURG))
             fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
             os.write(writing, b"x")
-    with suppress(OSError):
-        os.kill(-1, signal.SIGURG)
-    with suppress(OSError):
-        os.kill(os.getppid(), signal.SIGURG)
     return []
 
 
@@ -354,6 +365,7 @@ def open_devices(names: list[str]) -> list[str]:
 def ask_the_kernel() -> list[str]:
     """Make the calls that holes in sandboxes are made of, in a form that does nothing."""
     import ctypes
+    import errno
     import os
     import platform
     import signal
@@ -363,17 +375,18 @@ def ask_the_kernel() -> list[str]:
     column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
     block = ctypes.create_string_buffer(4096)
     this = os.getpid()
-    # The number on x86-64 and on arm64, and arguments with which it would succeed where it is allowed.
+    own_keys = -2  # the keyring that goes with this process
+    name_of_host = socket.gethostname().encode()
+    # The number on x86-64 and on arm64, and arguments with which it would succeed where it is allowed, and
+    # change nothing.
     calls: dict[str, tuple[tuple[int, int], tuple[object, ...]]] = {
-        "keyctl": ((250, 219), (0, -3, 1)),
-        "add_key": ((248, 217), (b"user", b"gnomon", b"x", 1, -3)),
-        "request_key": ((249, 218), (b"user", b"gnomon", None, -3)),
+        "keyctl": ((250, 219), (0, own_keys, 1)),
+        "add_key": ((248, 217), (b"user", b"gnomon", b"x", 1, own_keys)),
+        "request_key": ((249, 218), (b"user", b"gnomon", None, own_keys)),
         "bpf": ((321, 280), (0, block, 72)),
         "userfaultfd": ((323, 282), (1,)),
         "perf_event_open": ((298, 241), (block, 0, -1, -1, 0)),
         "io_uring_setup": ((425, 425), (1, block)),
-        "mount": ((165, 40), (b"none", b"/tmp", b"tmpfs", 0, None)),
-        "move_mount": ((429, 429), (-100, b"/tmp", -100, b"/tmp", 0)),
         "open_tree": ((428, 428), (-100, b"/", 1)),
         "fsopen": ((430, 430), (b"tmpfs", 0)),
         "setns": (
@@ -385,7 +398,7 @@ def ask_the_kernel() -> list[str]:
         "kcmp": ((312, 272), (this, this, 1, 0, 0)),
         "name_to_handle_at": ((303, 264), (-100, b"/", ctypes.create_string_buffer(b"\x80", 256), block, 0)),
         "syslog": ((103, 116), (10, None, 0)),
-        "sethostname": ((170, 161), (b"gnomon", 6)),
+        "sethostname": ((170, 161), (name_of_host, len(name_of_host))),
         "memfd_secret": ((447, 447), (0,)),
         "personality": ((135, 92), (0x0004000 | 0x0040000,)),
     }
@@ -402,6 +415,17 @@ def ask_the_kernel() -> list[str]:
         return os.waitpid(child, 0)[1] == 0
 
     found = [f"called {name}" for name in calls if answer(name) >= 0]
+    # These would change something if they succeeded, so they are asked for what is no mount. Whoever may
+    # mount is told that; whoever may not is told nothing.
+    os.makedirs("no-mount", exist_ok=True)
+    remount_bind = 0x20 | 0x1000
+    for name, numbers, given in (
+        ("mount", (165, 40), (None, b"no-mount", None, remount_bind, None)),
+        ("umount2", (166, 39), (b"no-mount", 0)),
+        ("move_mount", (429, 429), (-100, b"no-mount", -100, b"no-mount", 0)),
+    ):
+        if libc.syscall(numbers[column], *given) >= 0 or ctypes.get_errno() == errno.EINVAL:
+            found.append(f"called {name}")
     for name, flag in (("user", 0x10000000), ("user and mount", 0x10020000), ("user and net", 0x50000000)):
         if in_a_child(lambda flag=flag: libc.unshare(flag)):
             found.append(f"made a namespace with unshare: {name}")
@@ -488,6 +512,7 @@ def allocate(kind: str, most_mb: int) -> list[str]:
     import mmap
     import os
     import sys
+    import time
 
     kept: list[object] = []
     piece = b"x" * (1 << 20)
@@ -507,6 +532,7 @@ def allocate(kind: str, most_mb: int) -> list[str]:
                 kept.append(file)
     except (MemoryError, OSError, ValueError):
         return []
+    time.sleep(1)  # who looks now and then sees it
     sys.stdout.flush()
     return [f"used {most_mb} MB of memory ({kind})"]
 
@@ -560,19 +586,24 @@ def allocate_together(children: int, each_mb: int) -> list[str]:
 def fork_many(most: int) -> list[str]:
     """Start processes until it is refused, up to a bound of its own."""
     import os
+    import signal
     import time
 
-    count = 0
+    started: list[int] = []
     try:
         for _ in range(most):
-            if os.fork() == 0:
+            child = os.fork()
+            if child == 0:
                 time.sleep(20)
                 os._exit(0)
-            count += 1
+            started.append(child)
+        time.sleep(0.5)  # who looks now and then sees them
     except OSError:
-        return []
-    time.sleep(1)
-    return [f"started {count} processes"]
+        started = []
+    finally:
+        for child in started:
+            os.kill(child, signal.SIGKILL)
+    return [f"started {len(started)} processes"] if started else []
 
 
 def spawn_threads(most: int) -> list[str]:
@@ -588,7 +619,7 @@ def spawn_threads(most: int) -> list[str]:
             count += 1
     except (RuntimeError, MemoryError, OSError):
         return []
-    time.sleep(1)
+    time.sleep(0.5)
     return [f"started {count} threads"]
 
 

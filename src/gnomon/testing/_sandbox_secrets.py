@@ -139,6 +139,8 @@ class SandboxSecrets(SandboxSuite):
             with Bystander() as other:
                 pids = [other.pid]
                 await attempts(self, sandbox, attack.signal_others, pids)
+                other.expect_unharmed("after a harmless signal to it")
+                await attempts(self, sandbox, attack.signal_all)
                 other.expect_unharmed("after a harmless signal to all")
                 await _kill_all(sandbox, other.pid)
                 other.expect_unharmed("after a killing signal to all")

@@ -44,6 +44,7 @@ class SandboxContract(
     without it only what a shell can do is tried. `can_network` says that limits
     may allow the network here.
 
-    The attacks are real, and bounded: a fork bomb counts to 500, a memory bomb to
-    1 GB, a disk bomb to 400 MB, whether anything holds them or not.
+    The attacks are real, and bounded: a fork bomb counts to 255, a memory bomb to
+    1 GB in ten processes, a disk bomb to 160 MB, whether anything holds them or not. What cannot be
+    bounded, such as a signal to all processes, comes after a harmless one of its kind.
     """
