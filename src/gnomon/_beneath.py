@@ -54,7 +54,8 @@ class Beneath:
             self.path: str = os.path.realpath(_checked(given))
             flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | (_PATH_ONLY or os.O_RDONLY)
             self._fd = os.open(self.path, flags)
-        self._names = (self.path, os.path.abspath(given))
+        self.names = (self.path, os.path.abspath(given))
+        """What whole paths in it may begin with."""
         self._lock = threading.Lock()
         self._users = 0
         self._is_closed = False
@@ -159,7 +160,7 @@ class Beneath:
 
     def _relative(self, path: str) -> str:
         _checked(path)
-        return inside(path, self._names) if path.startswith("/") else path
+        return inside(path, self.names) if path.startswith("/") else path
 
     @contextmanager
     def _held(self) -> Generator[int]:
