@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
-import msgspec
-
 from gnomon.types.events import ToolProgress
 from gnomon.types.messages import ToolResult
+from gnomon.types.touches import Touches
 
 if TYPE_CHECKING:  # a default of a type variable is known to type checkers long before Python 3.13
     from typing_extensions import TypeVar
@@ -241,22 +240,6 @@ class SupportsUnknown(Protocol):
 
     @property
     def on_unknown(self) -> OnUnknown: ...
-
-
-class Touches(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a call would touch, as rules are compared with it.
-
-    `reads` and `writes` are paths: relative to the workspace where they lie in it, else absolute, with links
-    resolved and '/' between names. `commands` are argument lists, one for each part of a compound command.
-    `hosts` are host names in lower case, without a port. `unknown` says why it is not known all that the call
-    would touch; such a call is asked about wherever a rule on what is touched might matter.
-    """
-
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    commands: tuple[tuple[str, ...], ...] = ()
-    hosts: tuple[str, ...] = ()
-    unknown: str = ""
 
 
 @runtime_checkable

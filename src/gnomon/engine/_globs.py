@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["check_pattern", "escaped", "fits", "fits_name"]
+__all__ = [
+    "check_pattern",
+    "escaped",
+    "fits",
+    "fits_all_below",
+    "fits_name",
+    "fits_word",
+    "has_wildcard",
+    "may_fit_below",
+]
 
 _NAME_SIGN = re.compile(r"\*+|\?|\\.|[^*?\\]", re.DOTALL)
 _SIGN = re.compile(r"(?<![^/])\*\*+/|" + _NAME_SIGN.pattern, re.DOTALL)
@@ -21,6 +30,10 @@ _ELSEWHERE = re.compile(r"[/\\~]|[A-Za-z]:")
 """How a path begins that does not start from the working folder."""
 _PATTERN_ELSEWHERE = re.compile(r"[/~]|\\\\|[A-Za-z]:")
 _UP = re.compile(r"(?:\.\.(?:/|\Z))*")
+_UP_WITHIN = re.compile(r"(?<![^/=:,])\.\.(?![^/])")
+_ELSEWHERE_WITHIN = re.compile(r"(?<![^=:,])[/~]")
+_ENDS_BEYOND = re.compile(r"(?<![*\\])\*\*+\Z")
+_WILDCARD = re.compile(r"(?:[^\\*?]|\\.)*+[*?]", re.DOTALL)
 
 
 def check_pattern(pattern: str) -> None:
@@ -58,6 +71,39 @@ def fits(pattern: str, text: str, *, widely: bool) -> bool:
     return all(_fits_strictly(pattern, reading) for reading in _readings(text))
 
 
+def fits_word(pattern: str, word: str, *, widely: bool) -> bool:
+    """Whether a word of a command fits, which may be a path, or have one behind `--option=`."""
+    if pattern == escaped(word):
+        return True
+    if widely:
+        return fits(pattern, word, widely=True)
+    if not _compiled(pattern).covers(word, printable=True):
+        return False
+    names_root = _ELSEWHERE_WITHIN.search(pattern) is not None
+    return not any(
+        _UP_WITHIN.search(reading) or (_ELSEWHERE_WITHIN.search(reading) and not names_root)
+        for reading in _readings(word)
+    )
+
+
+def fits_all_below(pattern: str, folder: str) -> bool:
+    """Whether all that may be in a folder fits, in every way its path may be read."""
+    pattern = _tidied(pattern)[0]
+    if not _ENDS_BEYOND.search(pattern):
+        return False
+    return all(_fits_strictly(pattern, reading, is_folder=True) for reading in _readings(folder))
+
+
+def may_fit_below(pattern: str, folder: str) -> bool:
+    """Whether something in a folder might fit, in any way its path may be read."""
+    pattern = _tidied(pattern)[0]
+    return any(_begins_widely(pattern, reading) for reading in _readings(folder))
+
+
+def has_wildcard(pattern: str) -> bool:
+    return _WILDCARD.match(pattern) is not None
+
+
 def _readings(text: str) -> Iterator[str]:
     """As it stands, as a Windows path, and as an address with escapes."""
     yield text
@@ -69,7 +115,7 @@ def _readings(text: str) -> Iterator[str]:
         yield unquote(text).replace("\\", "/")
 
 
-def _fits_strictly(pattern: str, text: str) -> bool:
+def _fits_strictly(pattern: str, text: str, *, is_folder: bool = False) -> bool:
     tidy, climbs = _tidied(text)
     # Behind a name '..' need not lead back: the name may be a link to anywhere.
     if climbs or _steps_up(tidy) != _steps_up(pattern):
@@ -77,7 +123,7 @@ def _fits_strictly(pattern: str, text: str) -> bool:
     # No wildcard stands for the root, a home or a drive.
     if _ELSEWHERE.match(tidy) and not _PATTERN_ELSEWHERE.match(pattern):
         return False
-    return _compiled(pattern).covers(tidy, printable=True)
+    return _compiled(pattern).covers(_below(tidy) if is_folder else tidy, printable=True)
 
 
 def _fits_widely(pattern: str, text: str) -> bool:
@@ -89,6 +135,22 @@ def _fits_widely(pattern: str, text: str) -> bool:
     folded = _compiled(_folded(pattern))
     plain = _compiled(pattern)
     return any(plain.covers(form) or folded.covers(_folded(form)) for form in forms)
+
+
+def _begins_widely(pattern: str, folder: str) -> bool:
+    tidy, _ = _tidied(folder)
+    is_elsewhere = bool(_ELSEWHERE.match(tidy) or _steps_up(tidy))
+    if not _PATTERN_ELSEWHERE.match(pattern):
+        pattern = "**/" + pattern if is_elsewhere else pattern
+    elif not is_elsewhere:
+        return False
+    start = _below(tidy)
+    return _compiled(pattern).begins(start) or _compiled(_folded(pattern)).begins(_folded(start))
+
+
+def _below(tidy: str) -> str:
+    """How the paths begin of what is in a folder."""
+    return tidy if tidy in ("", "/") else f"{tidy}/"
 
 
 def _folded(text: str) -> str:
@@ -130,6 +192,14 @@ class _Glob(NamedTuple):
 
     def covers(self, text: str, *, printable: bool = False, separator: str = "/") -> bool:
         """Whether the whole text fits; `printable`: no wildcard stands for a line break or the like."""
+        return bool(self._after(text, printable=printable, separator=separator) & self.last)
+
+    def begins(self, text: str) -> bool:
+        """Whether there are texts that fit and begin with this one."""
+        return bool(self._after(text, printable=False, separator="/"))
+
+    def _after(self, text: str, *, printable: bool, separator: str) -> int:
+        """The places that may be reached with the text."""
         places = self._with_leaps(1)
         for sign in text:
             after = (places & self.literal.get(sign, 0)) << 1
@@ -140,9 +210,9 @@ class _Glob(NamedTuple):
                 else:
                     after |= places & self.within | (places & self.one) << 1
             if not after:
-                return False
+                return 0
             places = self._with_leaps(after)
-        return bool(places & self.last)
+        return places
 
     def _with_leaps(self, places: int) -> int:
         for start, targets in self.leaps:

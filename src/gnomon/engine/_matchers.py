@@ -16,7 +16,7 @@ __all__ = ["Exact", "Matcher", "Scalar", "check_text", "defaults", "holds", "set
 
 Scalar: TypeAlias = bool | int | float | str | None
 
-_KEY = r"(?:\\[.\\]|[^.\\])+"
+_KEY = r"(?:\\[.@\\]|[^.\\])+"
 _PATH = re.compile(rf"(?:{_KEY}\.)*{_KEY}", re.DOTALL)
 _MISSING = object()
 

@@ -9,11 +9,13 @@ from gnomon.engine._arguments import JSON, decode_at, written
 from gnomon.engine._matchers import Exact, Matcher
 from gnomon.errors import InvalidInput
 
-__all__ = ["RuleLine", "RuleParts", "rule_text", "short"]
+__all__ = ["RULE_HINT", "RuleLine", "RuleParts", "rule_text", "short"]
+
+RULE_HINT = 'write it like: allow write_file(path="src/**", mode=1), or deny shell(@command="rm *")'
 
 _WORD = re.compile(r"[^\s(]*")
 _SPACE = re.compile(r"[ \t]*")
-_BARE = re.compile(r"[\w.:/*?\\-]+", re.ASCII)
+_BARE = re.compile(r"[\w.:/*?@\\-]+", re.ASCII)
 
 
 class RuleParts(NamedTuple):
@@ -136,7 +138,7 @@ class RuleLine:
         )
         return InvalidInput(
             f"the rule {short(self._text)} cannot be read at column {place + 1}: {why}, and {found}",
-            hint='write it like: allow write_file(path="src/**", mode=1)',
+            hint=RULE_HINT,
         )
 
 

@@ -11,8 +11,10 @@ import msgspec
 from gnomon.engine._arguments import read_arguments
 from gnomon.engine._globs import fits_name
 from gnomon.engine._matchers import Exact, Matcher, Scalar, check_text, defaults, holds, settled
-from gnomon.engine._rule_text import RuleLine, rule_text, short
+from gnomon.engine._rule_text import RULE_HINT, RuleLine, rule_text, short
+from gnomon.engine._touched import covered_by, is_touch_key, parts_of, settled_touch, touched_by
 from gnomon.errors import InvalidInput
+from gnomon.types.touches import Touches
 
 __all__ = ["Exact", "Matcher", "Rule", "RuleDecision", "Scalar"]
 
@@ -44,6 +46,18 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     A pattern is compared with text alone: it follows no link and asks no file system, and a command may do
     more than its beginning says. What must hold is held by a sandbox.
+
+    A key with `@` is about what the call touches, where its tool says that: `@reads` and `@writes` are paths,
+    `@paths` are both, `@command` is each command by itself, word by word, and `@host` is a host's name.
+
+        Rule.parse('allow shell(@command=["git status *", "ls"])')   # a "*" at the end is any further words
+        Rule.parse('deny write_file(@writes="src/**")')
+        Rule.parse('ask http_get(@host="*.example.com")')            # an argument of such a name is \\@host
+
+    - One that allows holds only if rules that allow cover every path, command and host that is touched. One
+      that names several kinds has to fit all there is of each.
+    - One that asks or denies holds if any part fits. Its commands fit with whatever words behind.
+    - Where it is not known all that is touched, no such rule allows, and one that may be about it asks.
     """
 
     decision: RuleDecision
@@ -54,7 +68,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.decision not in ("allow", "ask", "deny"):
             raise ValueError(f"a rule says allow, ask or deny, not {self.decision!r}")
         _check_tool(self.tool)
-        where = {path: settled(path, matcher) for path, matcher in dict(self.where).items()}
+        where = {path: _settled(path, matcher) for path, matcher in dict(self.where).items()}
         msgspec.structs.force_setattr(self, "where", where)
 
     def __str__(self) -> str:
@@ -67,13 +81,46 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return cls(cast(RuleDecision, decision), tool, where)
         except ValueError as error:
-            raise InvalidInput(f"the rule {short(text)} cannot be used: {error}") from None
+            raise InvalidInput(f"the rule {short(text)} cannot be used: {error}", hint=RULE_HINT) from None
 
-    def matches(self, tool: str, arguments: str, schema: Mapping[str, object] | None = None) -> bool:
-        """Whether it is about a call of that tool, with the arguments as JSON text."""
+    @property
+    def touch_where(self) -> dict[str, Matcher]:
+        """What it says of what is touched."""
+        return {path: matcher for path, matcher in self.where.items() if is_touch_key(path)}
+
+    @property
+    def argument_where(self) -> dict[str, Matcher]:
+        """What it says of the arguments."""
+        return {path: matcher for path, matcher in self.where.items() if not is_touch_key(path)}
+
+    def matches(
+        self,
+        tool: str,
+        arguments: str,
+        schema: Mapping[str, object] | None = None,
+        touches: Touches | None = None,
+    ) -> bool:
+        """Whether it is about a call of that tool, with the arguments as JSON text, that touches this.
+
+        Without `touches` the tool does not say. In a doubt, a rule that asks or denies is about it, and one
+        that allows is not; neither is one that covers a part only, which holds together with others.
+        """
+        if not self.is_about(tool, arguments, schema):
+            return False
+        where = self.touch_where
+        if not where:
+            return True
+        if self.decision != "allow":
+            return touched_by(where, touches) != "no"
+        parts = () if touches is None or touches.unknown else parts_of(touches)
+        return bool(parts) and covered_by(where, parts).issuperset(parts)
+
+    def is_about(self, tool: str, arguments: str, schema: Mapping[str, object] | None = None) -> bool:
+        """Whether it is about that tool with these arguments, whatever is touched."""
         if not fits_name(self.tool, tool):
             return False
-        if not self.where:
+        where = self.argument_where
+        if not where:
             return True
         widely = self.decision != "allow"
         given = read_arguments(arguments)
@@ -81,7 +128,11 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
             return widely
         if widely and schema is not None:
             given = {**defaults(schema), **given}
-        return all(holds(path, matcher, given, widely) for path, matcher in self.where.items())
+        return all(holds(path, matcher, given, widely) for path, matcher in where.items())
+
+
+def _settled(path: object, matcher: object) -> Matcher:
+    return settled_touch(cast(str, path), matcher) if is_touch_key(path) else settled(path, matcher)
 
 
 def _check_tool(tool: object) -> None:
