@@ -459,7 +459,8 @@ class HookFailed(GnomonError):
 
 
 class ApprovalRefused(GnomonError):
-    """An answer to a request for leave does not count: it came too late, twice, or for something else."""
+    """An answer to a request for leave, or to a question, does not count: it came too late, twice, or for
+    something else."""
 
     code = "approval_refused"
 

@@ -357,10 +357,16 @@ class Session(Generic[Out]):
         content: Content | Sequence[Content] = (),
         *,
         call_id: str | None = None,
+        question_id: str | None = None,
         run_again: bool = False,
+        by: str = "",
     ) -> None:
         """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
-        _background.wait(lambda: self._session.answer(content, call_id=call_id, run_again=run_again))
+        _background.wait(
+            lambda: self._session.answer(
+                content, call_id=call_id, question_id=question_id, run_again=run_again, by=by
+            )
+        )
 
     def approvals(self) -> tuple[ApprovalRequested, ...]:
         """What is waited for leave for, in the order of the calls."""

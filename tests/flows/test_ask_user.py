@@ -85,8 +85,12 @@ async def test_several_of_the_options_are_told_a_line_each(given: list[str]) -> 
         ("", False, "'' is not one of the answers"),
         ((), False, "empty"),
         ("x" * 5_000, False, "^'x{80}…' is not one"),
-        ((Image(data=b"\x89PNG", media_type="image/png"),), False, "a Image is no answer"),
-        ((Text("red"), Image(data=b"\x89PNG", media_type="image/png")), True, "a Image is no answer"),
+        ((Image(data=b"\x89PNG", media_type="image/png"),), False, "a part of kind Image is no answer"),
+        (
+            (Text("red"), Image(data=b"\x89PNG", media_type="image/png")),
+            True,
+            "a part of kind Image is no answer",
+        ),
     ],
 )
 async def test_what_is_none_of_the_options_is_refused_and_the_question_stays(

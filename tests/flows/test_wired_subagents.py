@@ -11,10 +11,10 @@ import pytest
 from wired import DOORS, PRICES, USED, Diary, Word, asked_of, entries
 
 from gnomon import Agent, Budget, tool
-from gnomon.errors import AskUser, BadRequest, TurnUnfinished
+from gnomon.errors import ApprovalRefused, BadRequest, InvalidInput, NotFound, TurnUnfinished
 from gnomon.storage.memory import MemoryStorage
 from gnomon.testing import ScriptedProvider, calls, fails, says
-from gnomon.types.events import ApprovalRequested, SubagentFinished, SubagentStarted
+from gnomon.types.events import ApprovalRequested, QuestionAnswered, SubagentFinished, SubagentStarted
 from gnomon.types.requests import Request, Usage
 
 ran: list[str] = []
@@ -381,15 +381,64 @@ async def test_a_sub_agent_has_its_own_hooks(ask: Callable) -> None:
     assert [event.response.message.text for event in above.pages("model")] == ["", "At noon."]
 
 
-async def test_nobody_is_asked_by_a_sub_agent_in_the_midst_of_its_work() -> None:
-    @tool
-    def which() -> str:
-        """Which one."""
-        raise AskUser("Which port?")
-
-    worker = pilot(calls("which"), says("No idea.").expecting(result="nobody can be asked"), tools=[which])
-    agent = captain(
-        calls("spawn", task="Look."), says("Hm.").expecting(result="No idea."), subagents=[worker]
+def asking_captain(**given: object) -> Agent:
+    """Its sub-agent asks which port is meant."""
+    worker = pilot(
+        calls("ask_user", question="Which port?", options=["Dover", "Calais"]),
+        says("High at noon.").expecting(result="Dover"),
+        tools=["ask_user"],
     )
-    async with agent:
-        assert (await agent.run("When?")).text == "Hm."
+    return captain(subagents=[worker], **({"storage": MemoryStorage()} | given))
+
+
+async def test_what_a_sub_agent_asks_is_told_and_answered_where_a_person_began() -> None:
+    async with asking_captain() as agent, agent.session("s") as session:
+        with pytest.raises(TurnUnfinished, match="waits for an answer: Which port"):
+            await session.run("When?")
+        status = await session.refresh()
+        (asked,) = status.questions
+        assert (status.state, asked.options, len(asked.path)) == ("waiting", ("Dover", "Calais"), 1)
+        with pytest.raises(InvalidInput, match="'Oslo' is not one of the answers"):
+            await session.answer("Oslo")
+        await session.answer("dover", question_id=asked.question_id, by="ann")
+        with pytest.raises(ApprovalRefused, match="it was answered by ann before"):
+            await session.answer("Calais", question_id=asked.question_id)
+        assert (await session.turn_result()).text == "At noon."
+        assert (await session.refresh()).questions == ()
+
+
+@DOORS
+async def test_a_run_of_an_agent_whose_sub_agent_asks_says_so(ask: Callable) -> None:
+    async with asking_captain() as agent:
+        with pytest.raises(TurnUnfinished, match="Which port"):
+            await ask(agent, "When?")
+
+
+async def test_a_sub_agent_is_asked_no_longer_when_the_turn_above_is_cancelled() -> None:
+    async with asking_captain() as agent, agent.session("s") as session:
+        with pytest.raises(TurnUnfinished):
+            await session.run("When?")
+        (asked,) = (await session.refresh()).questions
+        await session.cancel()
+        assert (await session.refresh()).questions == ()
+        with pytest.raises((ApprovalRefused, NotFound)):
+            await session.answer("Dover", question_id=asked.question_id)
+        assert (await session.turn_result()).stop == "cancelled"
+
+
+async def test_a_sub_agent_that_nobody_answers_in_time_goes_on_without_an_answer() -> None:
+    worker = pilot(
+        calls("ask_user", question="Which port?"),
+        says("High at noon.").expecting(result="nobody answered in time"),
+        tools=["ask_user"],
+        approval_timeout_s=0.05,
+    )
+    store = MemoryStorage()
+    async with captain(subagents=[worker], storage=store) as agent, agent.session("s") as session:
+        await session.send("When?")
+        async with asyncio.timeout(10):
+            while (await session.refresh()).state != "idle":  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        assert (await session.turn_result()).text == "At noon."
+        told = [each for each in await entries(store, "s") if isinstance(each, QuestionAnswered)]
+        assert [each.expired for each in told] == [True]

@@ -121,7 +121,10 @@ class SupportsAnswers(Protocol):
 
     - the answer must be the result of the call, or leave to run it again under the same
       key; of two answers at once one must be taken and the other refused.
-    - an answer to nothing must raise `NotFound`, and leave no trace.
+    - where the question has options, the answer must be one of them, or several where that is
+      allowed; another must raise `InvalidInput`, and the question must stay.
+    - one that comes second or too late must raise `ApprovalRefused` while the call is known, and one
+      to nothing `NotFound`; neither may change anything else.
     """
 
     async def answer(
@@ -129,7 +132,9 @@ class SupportsAnswers(Protocol):
         content: Content | Sequence[Content] = (),
         *,
         call_id: str | None = None,
+        question_id: str | None = None,
         run_again: bool = False,
+        by: str = "",
     ) -> None: ...
 
 

@@ -119,7 +119,7 @@ class Calls:
         if unsettled:
             return Batch((), unsettled, "settle")
         answered = [job for job in jobs if self._is_answered(job, turn)]
-        if answered and self._agent.guards is not None and self._agent.guards.results:
+        if answered and self._agent.guards is not None and self._agent.guards.answers:
             return Batch((), answered, "collect")
         if answered:
             return Batch([self._answer(runner, job, turn) for job in answered], answered, "answer")
@@ -173,13 +173,9 @@ class Calls:
 
     async def _collect_ended(self, turn: TurnState, runner: ToolRunner, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            finished, answer = turn.finished_of(job.call.id), turn.answers.get(job.call.id)
-            if finished is not None:
-                result = outcome(job.call, finished)
-            else:
-                assert answer is not None
-                result = ToolResult.of(job.call, *answer.content)
-            self._facts.append(await runner.told(job, result))
+            finished = turn.finished_of(job.call.id)
+            result = _answered(job, turn) if finished is None else outcome(job.call, finished)
+            self._facts.append(await runner.told(job, result, by_person=finished is None))
 
     def _runner(self, turn: TurnState) -> ToolRunner:
         journal = self._journal
@@ -190,7 +186,8 @@ class Calls:
             turn.id,
             _message_of(turn),
             self._places,
-            can_ask=journal.is_shared and (self._family is None or self._family.depth == 0),
+            can_ask=journal.is_shared,
+            leaves_open=journal.is_shared and (self._family is None or self._family.depth == 0),
             clock=self._clock,
             note=self._guarded.append,
             learned=journal.fold.rules,
@@ -213,8 +210,7 @@ class Calls:
         return answer is not None and answer.run_again
 
     def _answer(self, runner: ToolRunner, job: Job, turn: TurnState) -> LedgerEntry:
-        answer = turn.answers[job.call.id]
-        return runner.finished(job, ToolResult.of(job.call, *answer.content))
+        return runner.finished(job, _answered(job, turn))
 
     # --- doing it
 
@@ -310,6 +306,14 @@ class Calls:
                 hurried = error
         if hurried is not None:
             raise hurried
+
+
+def _answered(job: Job, turn: TurnState) -> ToolResult:
+    """What a person answered for the call; or that nobody did."""
+    answer = turn.answers[job.call.id]
+    if answer.expired:
+        return ToolResult.of(job.call, "nobody answered in time", status="timeout")
+    return ToolResult.of(job.call, *answer.content)
 
 
 def _jobs(

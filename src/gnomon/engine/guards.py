@@ -72,6 +72,8 @@ class Guards:
         self.output = _at(guards, "output")
         self.arguments = _at(guards, "tool_arguments")
         self.results = _at(guards, "tool_results")
+        self.answers = tuple(dict.fromkeys((*self.input, *self.results)))
+        """Those that see what a person answers for a call: it is their input, and its result."""
         self.holds_answers = bool(self.output or self.arguments)
 
     async def message(self, message_id: str, message: Message) -> list[Guarded]:
@@ -91,9 +93,11 @@ class Guards:
             for trip in trips
         ]
 
-    async def result(self, turn_id: str, result: ToolResult) -> tuple[ToolResult, list[Guarded]]:
+    async def result(
+        self, turn_id: str, result: ToolResult, *, by_person: bool = False
+    ) -> tuple[ToolResult, list[Guarded]]:
         """What may be known of a result, and what was against it."""
-        shown, trips = await _checked_parts(self.results, result.content)
+        shown, trips = await _checked_parts(self.answers if by_person else self.results, result.content)
         stop = next((trip for trip in trips if trip.replacement is None), None)
         if stop is not None:
             shown = (Text(f"withheld: guardrail {stop.guardrail!r} stopped it: {stop.reason}"),)

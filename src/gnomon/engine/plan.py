@@ -25,11 +25,14 @@ from gnomon.errors import DefinitionChanged, InvalidOutput
 from gnomon.types.codec import error_event
 from gnomon.types.events import (
     ApprovalDecided,
+    ApprovalRequested,
     CancelRequested,
     Guarded,
     LedgerEntry,
     MessageReceived,
     ModelStarted,
+    QuestionAnswered,
+    QuestionAsked,
     ToolFinished,
     TurnCancelled,
     TurnFailed,
@@ -255,7 +258,7 @@ class Planner:
 
     def _inside(self, fold: Fold, turn: TurnState) -> Step:
         if turn.open_calls:
-            expired = _expired(turn, self._clock.now()) if turn.requests else ()
+            expired = _expired(turn, self._clock.now()) if turn.requests or turn.questions else ()
             if expired:
                 return Step(expired, "again")
             # What runs beside a call that asks something is not given up: it would be done a second time.
@@ -325,7 +328,7 @@ def cancelling(turn: TurnState, reason: str, agent: Definition) -> Sequence[Ledg
 def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool:
     """Whether a runner would find something to do: a turn that can go on, or a message that waits.
 
-    By `now` leave that was asked for may not have been given in time.
+    By `now` what was asked for may not have been given in time.
     """
     turn = fold.open_turn
     if turn is None:
@@ -334,7 +337,7 @@ def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool
         return True
     if is_held_back(turn, agent):
         return False
-    if now is not None and turn.requests and _expired(turn, now):
+    if now is not None and (turn.requests or turn.questions) and _expired(turn, now):
         return True
     if turn.is_blocked:
         return False
@@ -344,25 +347,33 @@ def has_work(fold: Fold, agent: Definition, now: datetime | None = None) -> bool
 
 
 def wakes_at(fold: Fold) -> datetime | None:
-    """When to look at a session that waits for leave: nobody may give it."""
+    """When to look at a session that waits for a person: nobody may come."""
     turn = fold.open_turn
-    times = [each.expires_at for each in turn.open_requests if each.expires_at] if turn is not None else []
-    return min(times, default=None)
+    asked = (*turn.open_requests, *turn.open_questions) if turn is not None else ()
+    return min((each.expires_at for each in asked if each.expires_at), default=None)
 
 
 def has_expired(turn: TurnState, now: datetime) -> bool:
-    """Whether leave was not given in time, here or to a sub-agent: the turn is about to go on without."""
-    asked = (*turn.open_requests, *turn.told_requests)
+    """Whether nobody decided or answered in time, here or a sub-agent: the turn is about to go on without."""
+    asked = (*turn.open_requests, *turn.told_requests, *turn.open_questions, *turn.told_questions)
     return any(each.expires_at is not None and each.expires_at <= now for each in asked)
 
 
-def _expired(turn: TurnState, now: datetime) -> tuple[ApprovalDecided, ...]:
-    """The requests for leave that nobody has answered in time."""
-    return tuple(
-        ApprovalDecided(each.approval_id, "expired", by="")
-        for each in turn.open_requests
-        if each.expires_at is not None and each.expires_at <= now
+def _expired(turn: TurnState, now: datetime) -> tuple[ApprovalDecided | QuestionAnswered, ...]:
+    """The requests and the questions that nobody has answered in time."""
+
+    def is_late(asked: ApprovalRequested | QuestionAsked) -> bool:
+        return asked.expires_at is not None and asked.expires_at <= now
+
+    requests = (
+        ApprovalDecided(each.approval_id, "expired", by="") for each in turn.open_requests if is_late(each)
     )
+    questions = (
+        QuestionAnswered(each.call_id, question_id=each.question_id, expired=True)
+        for each in turn.open_questions
+        if is_late(each)
+    )
+    return (*requests, *questions)
 
 
 def is_held_back(turn: TurnState, agent: Definition) -> bool:

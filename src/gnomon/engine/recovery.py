@@ -40,7 +40,7 @@ async def recovered(job: Job, runner: ToolRunner, turn_id: str) -> Outcome | Non
 def _left_open(job: Job, runner: ToolRunner, turn_id: str) -> Outcome:
     """Nobody can tell: the model is told so, or a person is asked, as the tool declares."""
     name = job.call.name
-    if not runner.can_ask or (job.traits is not None and job.traits.tell_unknown):
+    if not runner.leaves_open or (job.traits is not None and job.traits.tell_unknown):
         text = f"{name} was interrupted: it is not known whether it had its effect; do not simply repeat it"
         return ToolFinished(turn_id, ToolResult.of(job.call, text, status="unknown"))
     question = f"{name} was interrupted, and it is not known whether it had its effect. What became of it?"

@@ -109,7 +109,7 @@ def check_not_waiting(turn: TurnState | None, hint: str, *, is_held_back: bool =
         calls = ", ".join(f"{each.call.name} ({each.approval_id})" for each in requests)
         hint = hint.replace(".answer(…)", ".approve(…) or .deny(…)")
         raise TurnUnfinished(f"the turn waits for leave to call {calls}", turn_id=turn.id, hint=hint)
-    for asked in turn.open_questions:
+    for asked in (*turn.open_questions, *turn.told_questions):
         raise TurnUnfinished(f"the turn waits for an answer: {asked.question}", turn_id=turn.id, hint=hint)
     if turn.is_paused and is_held_back:
         hint = "session.resume() goes on under the new definition"

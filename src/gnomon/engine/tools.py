@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -150,6 +150,7 @@ class ToolRunner:
         parallel: asyncio.Semaphore,
         *,
         can_ask: bool = True,
+        leaves_open: bool = True,
         clock: Clock | None = None,
         note: Callable[[Guarded], None] | None = None,
         learned: Sequence[str] = (),
@@ -162,6 +163,8 @@ class ToolRunner:
         self._message_id = message_id
         self._places = parallel
         self.can_ask = can_ask
+        self.leaves_open = leaves_open
+        """Whether a person is asked what became of a call, where nobody else can tell."""
         self._clock = clock or SystemClock()
         self._learned = learned
         self._note = note
@@ -172,16 +175,31 @@ class ToolRunner:
 
     def request(self, job: Job, verdict: Verdict) -> ApprovalRequested:
         """What a person is asked before the call runs."""
-        limit_s = self._agent.approval_timeout_s
         rule = always_rule(job.call)
         return ApprovalRequested(
             self._turn_id,
             new_id("apr"),
             job.call,
             arguments_hash(job.call.name, job.call.arguments),
-            None if limit_s is None else self._clock.now() + timedelta(seconds=limit_s),
+            self._deadline(),
             reason=verdict.reason,
             rule="" if rule is None else str(rule),
+        )
+
+    def _deadline(self) -> datetime | None:
+        """Until when a person is waited for."""
+        limit_s = self._agent.approval_timeout_s
+        return None if limit_s is None else self._clock.now() + timedelta(seconds=limit_s)
+
+    def _question(self, call: ToolCall, asked: AskUser) -> QuestionAsked:
+        return QuestionAsked(
+            self._turn_id,
+            call.id,
+            encodable(asked.message),
+            tuple(map(encodable, asked.options)),
+            multiple=asked.multiple,
+            question_id=new_id("qst"),
+            expires_at=self._deadline(),
         )
 
     def intent(self, job: Job) -> ToolIntent | None:
@@ -203,16 +221,17 @@ class ToolRunner:
                 return outcome
             return self.finished(job, await self._guarded(outcome), time.monotonic() - started)
 
-    async def told(self, job: Job, result: ToolResult) -> ToolFinished:
+    async def told(self, job: Job, result: ToolResult, *, by_person: bool = False) -> ToolFinished:
         """A result that came about elsewhere, as far as it may be known here."""
-        return self.finished(job, await self._guarded(checked_result(job.call, result)))
+        result = checked_result(job.call, result)
+        return self.finished(job, await self._guarded(result, by_person=by_person))
 
-    async def _guarded(self, result: ToolResult) -> ToolResult:
-        """What guardrails let pass of a result."""
+    async def _guarded(self, result: ToolResult, *, by_person: bool = False) -> ToolResult:
+        """What guardrails let pass of a result; of what a person says, those of the input as well."""
         guards = self._agent.guards
-        if guards is None or not guards.results:
+        if guards is None or not (guards.answers if by_person else guards.results):
             return result
-        passed, against = await guards.result(self._turn_id, result)
+        passed, against = await guards.result(self._turn_id, result, by_person=by_person)
         if self._note is not None:
             for each in against:
                 self._note(each)
@@ -277,12 +296,11 @@ class ToolRunner:
         try:
             return checked_result(call, await self._execute(job, attempt, report))
         except AskUser as asked:
-            question = encodable(asked.message)
-            if not self.can_ask:
-                text = f"nobody can be asked here, and this would have been the question: {question}"
-                return ToolResult.of(call, text, status="error")
-            options = tuple(map(encodable, asked.options))
-            return QuestionAsked(self._turn_id, call.id, question, options, multiple=asked.multiple)
+            question = self._question(call, asked)
+            if self.can_ask:
+                return question
+            text = f"nobody can be asked here, and this would have been the question: {question.question}"
+            return ToolResult.of(call, text, status="error")
         except ToolError as error:
             return ToolResult.of(call, encodable(str(error)), status=_status(error))
         except BaseException as error:  # also `sys.exit`: whatever it was, it is logged

@@ -93,8 +93,10 @@ class TurnState:
         """The calls of the last message that sub-agents see to."""
         self.finished: dict[str, SubagentFinished] = {}
         """The sub-agents that have ended, by their id."""
-        self.told: dict[str, ApprovalRequested] = {}
-        """What sub-agents need leave for."""
+        self.told: dict[str, ApprovalRequested | QuestionAsked] = {}
+        """What sub-agents need leave for, or ask, by the id of the request or of the question."""
+        self.answered: dict[str, QuestionAnswered] = {}
+        """What was answered to them, by the id of the question."""
         self.warned: set[str] = set()
         """The limits that were said to be near."""
         self.guarded: set[tuple[str, str]] = set()
@@ -143,19 +145,24 @@ class TurnState:
     @property
     def told_requests(self) -> tuple[ApprovalRequested, ...]:
         """What sub-agents that still work need leave for, and nobody has decided."""
+        return tuple(each for each in self._told() if isinstance(each, ApprovalRequested))
+
+    @property
+    def told_questions(self) -> tuple[QuestionAsked, ...]:
+        """What sub-agents that still work ask, and nobody has answered."""
+        return tuple(each for each in self._told() if isinstance(each, QuestionAsked))
+
+    def _told(self) -> Sequence[ApprovalRequested | QuestionAsked]:
         if not self.told:
             return ()
         running = {each.session_id for each in self.running_subagents}
-        return tuple(
-            each
-            for each in self.told.values()
-            if each.path[0] in running and each.approval_id not in self.decisions
-        )
+        settled = self.decisions.keys() | self.answered.keys()
+        return [each for at, each in self.told.items() if at not in settled and each.path[0] in running]
 
     @property
     def is_waiting(self) -> bool:
         """Whether a person has to answer something, here or in a sub-agent."""
-        return self.is_blocked or bool(self.told_requests)
+        return self.is_blocked or bool(self._told())
 
     @property
     def is_blocked(self) -> bool:
@@ -189,12 +196,14 @@ class TurnState:
                 self.intents[call_id] = key
                 self.answers.pop(call_id, None)  # leave to run again is used up by the run
                 self.questions.pop(call_id, None)
+            case QuestionAsked(path=(_, *_)):
+                self.told.setdefault(entry.question_id, entry)
             case QuestionAsked(call_id=call_id):
                 self.questions[call_id] = entry
                 self.answers.pop(call_id, None)
-            case QuestionAnswered(call_id=call_id) if (
-                call_id in self.questions and call_id not in self.answers
-            ):
+            case QuestionAnswered(question_id=question_id) if question_id in self.told:
+                self.answered.setdefault(question_id, entry)
+            case QuestionAnswered(call_id=call_id) if self.is_awaited(entry):
                 self.answers[call_id] = entry
             case Guarded(guardrail=guardrail, call_id=call_id) if call_id:
                 self.guarded.add((guardrail, call_id))
@@ -224,6 +233,13 @@ class TurnState:
             case _:
                 pass
 
+    def is_awaited(self, answer: QuestionAnswered) -> bool:
+        """Whether it is the first answer to a question that was asked here."""
+        asked = self.questions.get(answer.call_id)
+        if asked is None or answer.call_id in self.answers:
+            return False
+        return answer.question_id in ("", asked.question_id)
+
     def replace(self, old: Message, new: Message | None) -> None:
         """What it was given is another message, or none: its messages may be handed to another run."""
         shown = [(new if each is old else each) for each in self.messages]
@@ -248,7 +264,7 @@ class TurnState:
         self.calls = response.message.tool_calls
         if self.results:
             self.results, self.intents, self.questions, self.answers = {}, {}, {}, {}
-            self.requests, self.decisions, self.told = {}, {}, {}
+            self.requests, self.decisions, self.told, self.answered = {}, {}, {}, {}
             self.subagents, self.finished = {}, {}
         self.messages.append(response.message)
         return response.message
@@ -274,7 +290,7 @@ class TurnState:
         same.questions, same.answers = dict(self.questions), dict(self.answers)
         same.guarded, same.warned = set(self.guarded), set(self.warned)
         same.subagents, same.finished = dict(self.subagents), dict(self.finished)
-        same.told = dict(self.told)
+        same.told, same.answered = dict(self.told), dict(self.answered)
         same.requests, same.decisions = dict(self.requests), dict(self.decisions)
         return same
 

@@ -70,6 +70,8 @@ def _answer(tape: Tape) -> tuple[int, Event | None]:
     """What came of the question to the model."""
     for at, entry in tape.ahead():
         match entry:
+            case QuestionAsked(path=(_, *_)):  # of a sub-agent
+                continue
             case MessageCompleted() | ModelStarted() | TurnPaused() | TurnStarted() | ToolIntent():
                 return at, entry
             case ToolFinished() | QuestionAsked() | TurnFinished() | TurnCancelled() | TurnFailed():

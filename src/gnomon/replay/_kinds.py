@@ -64,4 +64,6 @@ def is_runners(entry: Event) -> TypeGuard[LedgerEntry]:
     """Whether the loop itself writes such an entry."""
     if isinstance(entry, MessageReceived):
         return entry.message_id.startswith(REPAIR)
+    if isinstance(entry, QuestionAsked) and entry.path:  # of a sub-agent
+        return False
     return isinstance(entry, _RUNNERS)

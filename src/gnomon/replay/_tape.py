@@ -197,9 +197,7 @@ class Tape:
     def _is_awaited(self, entry: Event) -> bool:
         """An answer counts for nothing before its question."""
         turn = self.fold.turn
-        return not isinstance(entry, QuestionAnswered) or (
-            turn is not None and entry.call_id in turn.questions
-        )
+        return not isinstance(entry, QuestionAnswered) or (turn is not None and turn.is_awaited(entry))
 
     def stop(self, found: Mismatch, seq: int) -> None:
         """The loop goes another way here: that is told, and the turn ends."""
@@ -332,7 +330,7 @@ class Tape:
 
     def let_time_pass(self) -> None:
         """Time stands still, but in a step after which the time of its turn was up."""
-        coming = (entry for _, entry in self.ahead() if isinstance(entry, DECISIONS))
+        coming = (entry for _, entry in self._of_runner() if isinstance(entry, DECISIONS))
         match next(coming, None):
             case TurnFinished(stop="seconds"):
                 self._elapsed_s += _LONG_S

@@ -154,6 +154,8 @@ def _outcome(tape: Tape, call_id: str) -> tuple[int, Event | None]:
         match entry:
             case ToolFinished(result=result) if result.call_id != call_id:
                 continue
+            case QuestionAsked(path=(_, *_)):
+                continue
             case (
                 QuestionAsked(call_id=other) | ToolIntent(call_id=other) | SubagentStarted(call_id=other)
             ) if other != call_id:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,8 @@ from gnomon.types.events import (
     CancelRequested,
     LedgerEntry,
     MessageReceived,
+    QuestionAnswered,
+    QuestionAsked,
     SubagentFinished,
     SubagentStarted,
     TurnCancelled,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Household", "Kin", "ended_as", "is_wanted", "kin_of", "report", "tell_decided", "tell_root"]
 
 log = logging.getLogger("gnomon.session")
+
+_Told: TypeAlias = ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
 
 _KEY = "subagent"
 _TRIES = 100
@@ -151,37 +155,42 @@ async def report(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
             await _deliver(runtime, kin.parent, finished, kin)
         return
     await tell_decided(runtime, ledger, kin)
-    for asked in fold.open_turn.open_requests if fold.open_turn is not None else ():
+    turn = fold.open_turn
+    for asked in (*turn.open_requests, *turn.open_questions) if turn is not None else ():
         told = msgspec.structs.replace(asked, turn_id="", path=kin.path)
         await tell_root(runtime, kin, told)
 
 
 async def tell_decided(runtime: Runtime, ledger: Ledger, kin: Kin) -> None:
-    """What was decided, by somebody or by time alone, is waited for no longer at the root either."""
-    turn = ledger.fold.open_turn
-    for decided in turn.decisions.values() if turn is not None else ():
+    """What was decided or answered, or was not in time, is waited for no longer at the root either."""
+    turn = ledger.fold.turn
+    for decided in (*turn.decisions.values(), *turn.answers.values()) if turn is not None else ():
         await tell_root(runtime, kin, decided)
 
 
-async def tell_root(runtime: Runtime, kin: Kin, told: ApprovalRequested | ApprovalDecided) -> None:
-    """What a sub-agent needs leave for, and what was decided, is known at the root too."""
+async def tell_root(runtime: Runtime, kin: Kin, told: _Told) -> None:
+    """What a sub-agent needs leave for or asks, and what was said to it, is known at the root too."""
     root = await runtime.ledger(kin.root)
     for _ in range(_TRIES):
         turn = root.fold.open_turn
-        known = turn is None or (
-            told.approval_id in turn.told
-            if isinstance(told, ApprovalRequested)
-            else told.approval_id in turn.decisions or told.approval_id not in turn.told
-        )
-        if known:
+        if turn is None or _is_known(turn, told):
             return
-        assert turn is not None
         entry: LedgerEntry = told
-        if isinstance(told, ApprovalRequested):
+        if isinstance(told, ApprovalRequested | QuestionAsked):
             entry = msgspec.structs.replace(told, turn_id=turn.id)
         if await root.try_receive((entry,), root.fold.seq):
             return
         await root.refresh()
+
+
+def _is_known(turn: TurnState, told: _Told) -> bool:
+    match told:
+        case ApprovalRequested(approval_id=at) | QuestionAsked(question_id=at):
+            return at in turn.told
+        case ApprovalDecided(approval_id=at):
+            return at in turn.decisions or at not in turn.told
+        case QuestionAnswered(question_id=at):
+            return at in turn.answered or at not in turn.told
 
 
 async def _deliver(

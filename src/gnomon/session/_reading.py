@@ -21,6 +21,7 @@ from gnomon.types.events import (
     Live,
     MessageCompleted,
     MessageReceived,
+    QuestionAsked,
     Released,
     RunEvent,
     SessionEvent,
@@ -162,5 +163,7 @@ class Reading:
 
 
 def _may_hold_up(event: SessionEvent) -> bool:
-    """A runner has let go, or a sub-agent needs leave, of which it is told while nobody runs the turn."""
-    return isinstance(event, Released) or (isinstance(event, ApprovalRequested) and bool(event.path))
+    """A runner has let go, or a sub-agent waits for a person, which is told while nobody runs the turn."""
+    if isinstance(event, ApprovalRequested | QuestionAsked):
+        return bool(event.path)
+    return isinstance(event, Released)

@@ -19,13 +19,13 @@ from gnomon.engine.run import Run, check_not_waiting, turn_of
 from gnomon.engine.turn import TurnState
 from gnomon.errors import ConfigError, Conflict, InvalidInput, NotFound
 from gnomon.session._answered import Answered
-from gnomon.session._answering import fitting
+from gnomon.session._answering import Reply, questions
 from gnomon.session._approving import Answer, below, decide, pending
 from gnomon.session._compacting import compact
-from gnomon.session._family import kin_of, tell_root
+from gnomon.session._family import kin_of, tell_decided
 from gnomon.session._fork_plan import fork_plan
 from gnomon.session._forking import forked
-from gnomon.session._input import as_answer, as_received, checked_session_id
+from gnomon.session._input import as_received, checked_session_id
 from gnomon.session._reader import Reader
 from gnomon.session._reading import Reading
 from gnomon.session._sending import Sending, not_theirs
@@ -36,8 +36,6 @@ from gnomon.types.events import (
     ApprovalRequested,
     CancelRequested,
     Compacted,
-    QuestionAnswered,
-    QuestionAsked,
     TurnResumed,
 )
 from gnomon.types.forks import ForkPlan
@@ -88,7 +86,7 @@ class LocalSession(Generic[Out]):
             tokens_used=spent,
             cost=fold.cost,
             pending_approvals=tuple(each.approval_id for each in pending(fold)),
-            questions=turn.open_questions if turn is not None else (),
+            questions=questions(fold),
             position=fold.seq,
         )
 
@@ -286,37 +284,25 @@ class LocalSession(Generic[Out]):
         content: Content | Sequence[Content] = (),
         *,
         call_id: str | None = None,
+        question_id: str | None = None,
         run_again: bool = False,
+        by: str = "",
     ) -> None:
-        """Answer for a call that waits for a person. The answer is its result, or leave to run it again."""
-        parts = as_answer(content)
-        if not parts and not run_again:
-            raise InvalidInput("an answer is empty", hint="say what became of the call, or run_again=True")
-        ledger = await self._opened()
-        fitting(self._asked(ledger.fold, call_id), parts)
-        await self._sending.announce_again(ledger)
-        for _ in range(TRIES):
-            asked = self._asked(ledger.fold, call_id)
-            answer = QuestionAnswered(asked.call_id, fitting(asked, parts), run_again)
-            with self._sending.writing(ledger):
-                if await ledger.try_receive((answer,), ledger.fold.seq):
-                    break
-        else:
-            raise crowded(self._id)
-        await self._sending.wake(ledger)
+        """Answer for a call that waits for a person; which one need not be said where there is one.
 
-    def _asked(self, fold: Fold, call_id: str | None) -> QuestionAsked:
-        """The question that the answer is for."""
-        questions = fold.open_turn.open_questions if fold.open_turn is not None else ()
-        waiting = [question.call_id for question in questions]
-        chosen = call_id or (waiting[0] if len(waiting) == 1 else None)
-        if chosen is None or chosen not in waiting:
-            hint = f"waiting: {', '.join(waiting)}" if waiting else "nothing waits for an answer"
-            found = f"no open question of call {call_id!r}" if call_id else "no open question"
-            if waiting and not call_id:
-                found = f"{len(waiting)} open questions, and which of them is answered was not said"
-            raise NotFound(f"session {self._id!r} has {found}", hint=hint)
-        return questions[waiting.index(chosen)]
+        The answer is the call's result; where there are options it has to be one of them, or, where several
+        may be chosen, a list of them. Of a call whose outcome is unknown it may be leave to run it again.
+        """
+        reply = Reply(content, call_id=call_id, question_id=question_id, run_again=run_again, by=by)
+        runtime, ledger = self._runtime, await self._opened()
+        asked = reply.asked(self._id, ledger.fold)
+        await self._sending.announce_again(ledger)
+        target = await runtime.ledger(asked.path[-1]) if asked.path else ledger
+        try:
+            with self._sending.writing(target):
+                await reply.write(target, asked, runtime.clock.now)
+        finally:
+            await self._go_on_after(target, ledger)
 
     async def approvals(self) -> tuple[ApprovalRequested, ...]:
         """What is waited for leave for, in the order of the calls."""
@@ -357,27 +343,23 @@ class LocalSession(Generic[Out]):
         target = await runtime.ledger(asked.path[-1]) if asked is not None else ledger
         if asked is not None:
             answer.approval_id = asked.approval_id
-        kin = await kin_of(target)
         try:
             with self._sending.writing(target):
-                decided = await decide(target, answer, runtime.clock.now, refuse)
-            answer.approval_id = decided.approval_id
+                await decide(target, answer, runtime.clock.now, refuse)
         finally:
-            if kin is not None:
-                await runtime.family.wake(target)
-            elif not await self._is_ours(ledger):
-                with suppress(NotFound):  # whoever runs that agent finds it
-                    await ledger.announce(runtime.clock.now())
-            elif has_work(ledger.fold, runtime.agent):
-                await self._sending.wake(ledger)
-            await self._tell_root(target, answer)
+            await self._go_on_after(target, ledger)
 
-    async def _tell_root(self, target: Ledger, answer: Answer) -> None:
-        """What stands in the ledger of a sub-agent, be it of this answer or of one before it."""
-        turn, kin = target.fold.turn, await kin_of(target)
-        decided = turn.decisions.get(answer.approval_id or "") if turn is not None else None
-        if kin is not None and decided is not None:
-            await tell_root(self._runtime, kin, decided)
+    async def _go_on_after(self, target: Ledger, ledger: Ledger) -> None:
+        """A person has acted in the session, or in that of a sub-agent: it is woken, and the root is told."""
+        runtime, kin = self._runtime, await kin_of(target)
+        if kin is not None:
+            await runtime.family.wake(target)
+            await tell_decided(runtime, target, kin)
+        elif not await self._is_ours(ledger):
+            with suppress(NotFound):  # whoever runs that agent finds it
+                await ledger.announce(runtime.clock.now())
+        elif has_work(ledger.fold, runtime.agent):
+            await self._sending.wake(ledger)
 
     async def subagents(self, after: int | None = None) -> tuple[LocalSubagent, ...]:
         """Those that were started in the latest turn, or after that place; of agents that this one knows."""

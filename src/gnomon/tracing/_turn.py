@@ -168,12 +168,17 @@ class TurnSpans:
                     self._calls[call_id].runs += 1
             case ToolFinished():
                 self._finish(entry, at)
+            case QuestionAsked(path=(below, *_)):
+                # Of another session: its calls may be named like ours.
+                span = self._wait(entry.question_id, "question", "", at, self._subagents.get(below))
+                span.note(call_id=entry.call_id)
+                span.input = entry.question if self._content else None
             case QuestionAsked(call_id=call_id):
-                span = self._wait(f"question {call_id}", "question", call_id, at)
+                span = self._wait(entry.question_id or call_id, "question", call_id, at)
                 span.note(unknown=entry.unknown or None)
                 span.input = entry.question if self._content else None
             case QuestionAnswered(call_id=call_id):
-                self._stop_waiting(f"question {call_id}", at)
+                self._stop_waiting(entry.question_id or call_id, at, expired=entry.expired or None)
 
     def _finish(self, finished: ToolFinished, at: datetime) -> None:
         span = self._begun(finished.result.call_id)

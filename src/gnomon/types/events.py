@@ -301,7 +301,8 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked", omit_defa
     """A call waits for a person: its tool asks something, or it is not known whether it had its effect.
 
     `unknown` is the second: the answer is then what became of the call, or leave to run it again. Where there
-    are `options` the answer is one of them; with `multiple` it may be several.
+    are `options` the answer is one of them; with `multiple` it may be several. `path` names the sub-agents
+    above, outermost first: one that has a path is told at the root, and answered in the sub-agent.
     """
 
     turn_id: str
@@ -310,15 +311,23 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked", omit_defa
     options: tuple[str, ...] = ()
     unknown: bool = False
     multiple: bool = False
+    question_id: str = ""
+    expires_at: Time | None = None
+    path: tuple[str, ...] = ()
 
 
 class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered", omit_defaults=True):
-    """A person answers for a call: the answer is its result, unless it is to run again."""
+    """A person answers for a call: the answer is its result, unless it is to run again.
+
+    Or nobody did in time, and `expired` is all there is to say.
+    """
 
     call_id: str
     content: tuple[Part, ...] = ()
     run_again: bool = False
     by: str = ""
+    question_id: str = ""
+    expired: bool = False
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag="cancel_requested", omit_defaults=True):
