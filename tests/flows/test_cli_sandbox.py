@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from command import GNOMON, Gnomon, failed_in_one_line, in_terminal
 
+from servers import containers
+
+needs_podman = pytest.mark.skipif(shutil.which("podman") is None, reason="Podman is not installed")
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
@@ -95,6 +98,21 @@ def test_what_cannot_be_done_is_said_in_one_line(gnomon: Gnomon, arguments: list
     assert done.returncode in (1, 2)
 
 
+@needs_podman
+def test_a_container_is_tried_where_an_image_is_named(gnomon: Gnomon) -> None:
+    done = run(gnomon, "--image", containers.image(), "--", "sh", "-c", "id -u; exit 3")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.strip() not in (b"", b"0")
+    assert done.stderr.decode().startswith("gnomon: level container · exit 3 · ")
+
+
+@needs_podman
+def test_what_is_not_for_containers_is_said(gnomon: Gnomon) -> None:
+    done = run(gnomon, "--image", "none", "--read", "/etc", "--", "true")
+    failed_in_one_line(done, done.returncode, "--read is not for containers")
+    failed_in_one_line(run(gnomon, "--image", "no-such-image", "--", "true"), 1, "no-such-image")
+
+
 def test_a_word_that_is_no_command_of_sandbox_is_taken_for_a_prompt_gone_astray(gnomon: Gnomon) -> None:
     failed_in_one_line(gnomon("sandbox", "castle"), 2, "known: run, show", "gnomon -- PROMPT")
 
@@ -169,15 +187,33 @@ def test_doctor_says_which_levels_hold_and_by_what(gnomon: Gnomon) -> None:
 def test_doctor_says_what_to_install_where_a_level_does_not_hold(gnomon: Gnomon, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     told = json.loads(gnomon("doctor", "--output", "json", PATH=str(tmp_path / "empty")).stdout)["levels"]
-    found = next(level for level in told if level["level"] == "namespaces")
+    found = {level["level"]: level for level in told}
+    assert not found["namespaces"]["holds"]
+    assert "install bubblewrap" in found["namespaces"]["by"]
+
+
+def test_doctor_says_that_no_container_engine_answers(gnomon: Gnomon, tmp_path: Path) -> None:
+    # A program that looks for a daemon finds none here, and the one that needs none is not in PATH.
+    (tmp_path / "empty").mkdir()
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PATH": str(tmp_path / "empty")}
+    told = json.loads(gnomon("doctor", "--output", "json", **nowhere).stdout)["levels"]
+    found = next(level for level in told if level["level"] == "container")
     assert not found["holds"]
-    assert "install bubblewrap" in found["by"]
+    assert "none.sock" in found["by"]
+
+
+@needs_podman
+def test_doctor_says_which_engine_holds_containers(gnomon: Gnomon) -> None:
+    told = json.loads(gnomon("doctor", "--output", "json").stdout)["levels"]
+    found = next(level for level in told if level["level"] == "container")
+    assert found["holds"]
+    assert found["by"].startswith("Podman ")
 
 
 def test_show_names_what_each_level_leaves_open(gnomon: Gnomon) -> None:
     told = json.loads(gnomon("sandbox", "show", "--json").stdout)["levels"]
     lines = gnomon("sandbox", "show").stdout.decode().splitlines()
-    assert [level["level"] for level in told][:2] == ["namespaces", "process"]
+    assert [level["level"] for level in told] == ["container", "namespaces", "process"]
     for level in told:
         word = "holds" if level["holds"] else "does not hold"
         assert any(line.startswith(f"{level['level']:<12}{word}: ") for line in lines)

@@ -18,7 +18,7 @@ import msgspec
 import gnomon
 from gnomon import registry
 from gnomon.cli.choice import KEYS
-from gnomon.sandboxes._levels import LevelFound, process_levels
+from gnomon.sandboxes._levels import LevelFound, container_level, process_levels
 
 __all__ = [
     "Driver",
@@ -117,7 +117,10 @@ async def programs() -> list[Program]:
 
 async def levels() -> list[LevelFound]:
     """The levels of isolation, the strongest first. Whether they hold is found out by trying."""
-    return await asyncio.to_thread(process_levels)
+    container, others = await asyncio.gather(
+        asyncio.to_thread(container_level), asyncio.to_thread(process_levels)
+    )
+    return [container, *others]
 
 
 def drivers() -> list[Driver]:

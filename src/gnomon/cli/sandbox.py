@@ -23,8 +23,8 @@ def sandbox(ctx: click.Context) -> int:
 
 
 _RUN_EXAMPLES = """\
-gnomon sandbox run -- cat /etc/shadow
-cat data.csv | gnomon sandbox run -i -w . --timeout 60 -- sort -u"""
+cat data.csv | gnomon sandbox run -i -w . --timeout 60 -- sort -u
+gnomon sandbox run --image python:3.12-slim -- python3 -V"""
 
 
 @sandbox.command(
@@ -36,6 +36,7 @@ cat data.csv | gnomon sandbox run -i -w . --timeout 60 -- sort -u"""
 )
 @click.argument("command", nargs=-1, required=True)
 @click.option("-w", "--workspace", metavar="DIR", help="The folder it may change; else an empty one.")
+@click.option("--image", metavar="IMAGE", help="In a container of this image, by Podman or Docker.")
 @click.option("-r", "--read", metavar="PATH", multiple=True, help="Show it this as well; repeatable.")
 @click.option("-e", "--env", metavar="NAME=VALUE", multiple=True, help="Set a variable; repeatable.")
 @click.option("-i", "--stdin", "with_stdin", is_flag=True, help="Give it what is piped in.")

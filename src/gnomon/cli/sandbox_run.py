@@ -7,7 +7,7 @@ import codecs
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 import msgspec
@@ -18,6 +18,10 @@ from gnomon.contracts.sandbox import SupportsOutput
 from gnomon.errors import InvalidInput
 from gnomon.sandboxes._survey import Protection
 from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult, IsolationLevel
+
+if TYPE_CHECKING:
+    from gnomon.sandboxes.container import ContainerSandbox
+    from gnomon.sandboxes.process import ProcessSandbox
 
 __all__ = ["Trial", "shown", "tried"]
 
@@ -31,6 +35,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     command: tuple[str, ...]
     workspace: str | None = None
+    image: str | None = None
     read: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     with_stdin: bool = False
@@ -52,18 +57,26 @@ def tried(trial: Trial) -> int:
 
 
 async def _ran(trial: Trial, stdin: bytes | None) -> ExecResult:
-    from gnomon.sandboxes.process import ProcessSandbox
-
-    sandbox = ProcessSandbox(
-        trial.workspace,
-        require=cast(IsolationLevel, trial.require),
-        read=trial.read,
-        without=cast("tuple[Protection, ...]", trial.without),
-    )
+    sandbox = await asyncio.to_thread(_made, trial)
     try:
         return await _shown_to_its_end(sandbox, trial, stdin)
     finally:
         await sandbox.close()
+
+
+def _made(trial: Trial) -> ProcessSandbox | ContainerSandbox:
+    require = cast(IsolationLevel, trial.require)
+    if trial.image is None:
+        from gnomon.sandboxes.process import ProcessSandbox
+
+        without = cast("tuple[Protection, ...]", trial.without)
+        return ProcessSandbox(trial.workspace, require=require, read=trial.read, without=without)
+    from gnomon.sandboxes.container import ContainerSandbox
+
+    for option, given in (("--read", trial.read), ("--without", trial.without)):
+        if given:
+            raise InvalidInput(f"{option} is not for containers", hint="leave it out, or leave --image out")
+    return ContainerSandbox(trial.image, workspace=trial.workspace, require=require)
 
 
 async def _shown_to_its_end(sandbox: SupportsOutput, trial: Trial, stdin: bytes | None) -> ExecResult:

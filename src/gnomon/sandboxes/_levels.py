@@ -6,11 +6,12 @@ import sys
 
 import msgspec
 
+from gnomon.errors import SandboxError
 from gnomon.sandboxes._limits import at_least
 from gnomon.sandboxes._survey import Protection, Survey, survey
 from gnomon.types.steps import IsolationLevel
 
-__all__ = ["LevelFound", "process_levels"]
+__all__ = ["LevelFound", "container_level", "process_levels"]
 
 _LESS: dict[IsolationLevel, tuple[Protection, ...]] = {"namespaces": (), "process": ("bubblewrap",)}
 """What is left out to see whether a level would be held without it."""
@@ -29,6 +30,23 @@ class LevelFound(msgspec.Struct, frozen=True, kw_only=True):
 def process_levels() -> list[LevelFound]:
     """Those of `ProcessSandbox`, the strongest first."""
     return [_found(level, left_out) for level, left_out in _LESS.items()]
+
+
+def container_level() -> LevelFound:
+    """That of `ContainerSandbox`, as far as it is known without an image: an engine answers, or none does."""
+    from gnomon.sandboxes._container_report import report_of
+    from gnomon.sandboxes._engines import engine_for
+
+    try:
+        engine = engine_for(None)
+    except SandboxError as error:
+        why = f"{error.message} ({error.hint})" if error.hint else error.message
+        return LevelFound(level="container", holds=False, by=why)
+    try:
+        by = f"{engine.name} answers; a sandbox needs an image too"
+        return LevelFound(level="container", holds=True, by=by, missing=report_of(engine).missing)
+    finally:
+        engine.close()
 
 
 def _found(level: IsolationLevel, left_out: tuple[Protection, ...]) -> LevelFound:
