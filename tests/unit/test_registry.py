@@ -111,7 +111,7 @@ def test_an_unknown_name_is_answered_with_near_matches() -> None:
 
 
 def test_an_unknown_name_that_is_near_to_nothing_is_answered_with_all_names() -> None:
-    with pytest.raises(UnknownName, match=r"no tool called 'zzzzzz' \(known: calculate, http_get"):
+    with pytest.raises(UnknownName, match=r"no tool called 'zzzzzz' \(known: ask_user, calculate, "):
         load("tools", "zzzzzz")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from gnomon import ToolContext, ToolFailed, ToolProgress
 from gnomon.contracts.tool import SupportsTouches, Touches
 from gnomon.errors import ConfigError, InvalidArguments, SandboxLost
-from gnomon.sandboxes.process import ProcessSandbox
 from gnomon.tools.shell import ShellTool
 from gnomon.tools.workspace import Recipe, Workspace
 from gnomon.types.steps import ExecLimits, ExecResult
@@ -103,8 +103,9 @@ async def test_commands_share_their_files_and_nothing_else(tmp_path: Path) -> No
             tool = workspace.tool("shell")
             first = f"X=1; mkdir made; cd made; touch here /tmp/there; sleep {marked} >/dev/null &"
             assert (await result_of(tool, command=first)).status == "ok"
-            found = await result_of(tool, command='ls . made /tmp; echo "x$X"')
-            assert found.text.replace("\n\n", "\n") == ".:\nmade\n/tmp:\nmade:\nhere\nx"
+            found = await result_of(tool, command='ls . made; ls /tmp/there; echo "x$X"')
+            assert found.text.startswith(".:\nmade\n\nmade:\nhere\nx\n[stderr]\n")
+            assert "/tmp/there" in found.text
             assert left_of(marked) == []
 
 
@@ -119,11 +120,11 @@ async def test_a_command_that_takes_too_long_or_too_much_is_a_result_that_says_s
     async with placed(tmp_path, without=without, limits=limits) as workspace:
         tool = ShellTool(workspace, timeout_s=20)
         late = await result_of(tool, command="echo begun; trap '' TERM; sleep 30", timeout_s=0.4)
-        eats = "exec tail -c 900M /dev/zero"
+        eats = "head -c 900M /dev/zero | tail"
         fat = await result_of(tool, command=eats)
         many = await result_of(tool, command="for i in $(seq 60); do sleep 5 & done; wait")
     assert (late.text, late.status) == ("begun\n[ended: its time of 0.4 s was up]", "error")
-    assert "[ended: it used more than 200 MB of memory]" in fat.text or "cannot allocate" in fat.text.lower()
+    assert "[ended: it used more than 200 MB of memory]" in fat.text or "memory exhausted" in fat.text
     assert fat.status == "error" or "[exit code 1]" in fat.text
     assert "it started more than 20 processes" in many.text or "Resource temporarily" in many.text
 
@@ -301,14 +302,14 @@ async def test_the_parts_of_a_command_and_its_files_are_named(tmp_path: Path) ->
         ('{"command": "$X"}', r"\$X"),
         ('{"command": "echo \\"a"}', "."),
         ('{"argv": []}', "argv"),
-        ("[", "JSON"),
+        ("[", "object"),
     ],
 )
 async def test_what_cannot_be_known_of_a_call_is_said(tmp_path: Path, arguments: str, why: str) -> None:
     async with Workspace(tmp_path) as workspace:
         found = touched(workspace, arguments)
     assert found.unknown
-    pytest.importorskip("re").search(why, found.unknown) or pytest.fail(found.unknown)
+    assert re.search(why, found.unknown)
 
 
 async def test_its_flags_are_honest(tmp_path: Path) -> None:
@@ -323,4 +324,3 @@ async def test_its_flags_are_honest(tmp_path: Path) -> None:
         )
         with pytest.raises(InvalidArguments, match="it is empty"):
             await result_of(tool, command="")
-    assert isinstance(workspace.sandbox if False else None, ProcessSandbox | None)

@@ -44,7 +44,10 @@ gnomon sandbox run --image python:3.12-slim -- python3 -V"""
 @click.option("--timeout", metavar="S", type=float, default=60.0, help="End it after S seconds (60).")
 @click.option("--memory", metavar="MB", type=click.IntRange(1), help="How much memory it may use (1024).")
 @click.option(
-    "--require", metavar="LEVEL", default="process", help="none, process (if not said), namespaces."
+    "--require",
+    metavar="LEVEL",
+    default="process",
+    help="The least that has to hold: none, process, namespaces.",
 )
 @click.option("--without", metavar="NAME", multiple=True, help="Leave a protection out, to see the rest.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but the command's own and errors.")
@@ -52,7 +55,7 @@ gnomon sandbox run --image python:3.12-slim -- python3 -V"""
 def run(**options: object) -> int:
     """Run COMMAND where it can do no harm; its exit code is the command's.
 
-    137 is that of a command that was ended for its time or memory; stderr says so.
+    137 is that of one that was ended for its time or memory; stderr says so.
     """
     from msgspec import convert
 

@@ -167,5 +167,10 @@ def _places(folder: Beneath, paths: tuple[str, ...]) -> tuple[str, ...]:
 def _place(folder: Beneath, path: str) -> str:
     try:
         return folder.canonical(path)
-    except GnomonError:  # it leads out
-        return os.path.realpath(os.path.join(folder.path, path))
+    except GnomonError:  # it leads out, or goes up from what is not there yet
+        found = os.path.realpath(os.path.join(folder.path, path))
+        return os.path.relpath(found, folder.path) if _is_in(found, folder.path) else found
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.commonpath((path, folder)) == folder
