@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from gnomon._descent import Descent, Missing, Refused, inside, openat2
 from gnomon.errors import InvalidInput
@@ -113,18 +113,21 @@ class Beneath:
         mode: int | None = None,
         links: bool = True,
         unless_changed: Stamp | None = None,
+        is_new: bool = False,
         is_lasting: bool = False,
     ) -> None:
         """Put the file there whole, or leave what was there as it was. Folders are made; the mode is kept.
 
-        With `unless_changed` a file that is another than the one of that stamp is left as it is. With
-        `is_lasting` the new one is on the disk when this returns, also if the machine stops then.
+        With `unless_changed` a file that is another than the one of that stamp is left as it is, and with
+        `is_new` any file. With `is_lasting` the new one is on the disk when this returns, also if the machine
+        stops then.
         """
         with _explaining(path), self._descent(links=links, missing="make") as way:
             way.go(self._relative(path))
             if way.last == "." or path.endswith(("/", "/.")):
                 raise Refused("it is a folder")
-            _Draft(way.parent, way.last, mode, unless_changed).put(data, is_lasting=is_lasting)
+            expected = "none" if is_new else unless_changed
+            _Draft(way.parent, way.last, mode, expected).put(data, is_lasting=is_lasting)
 
     def files(self, *, limit: int) -> list[str]:
         """The paths of regular files, sorted; links are not followed."""
@@ -242,7 +245,9 @@ def _all_of(file: int, limit_bytes: int) -> bytes:
 class _Draft:
     """What takes the place of a file when it is whole, in a folder that is held open."""
 
-    def __init__(self, folder: int, name: str, mode: int | None, expected: Stamp | None) -> None:
+    def __init__(
+        self, folder: int, name: str, mode: int | None, expected: Stamp | Literal["none"] | None
+    ) -> None:
         self._folder = folder
         self._name = name
         self._expected = expected
@@ -279,9 +284,11 @@ class _Draft:
         try:
             facts = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
-            if self._expected is not None:
+            if isinstance(self._expected, Stamp):
                 raise Refused("it was removed meanwhile") from None
             return None
+        if self._expected == "none":
+            raise Refused("it was made meanwhile")
         if stat.S_ISDIR(facts.st_mode):
             raise Refused("it is a folder")
         if not stat.S_ISREG(facts.st_mode):

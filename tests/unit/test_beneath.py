@@ -541,6 +541,15 @@ def test_a_file_that_was_changed_since_is_left(beneath: Beneath, root: Path) -> 
     assert sorted(os.listdir(root)) == ["folder"]
 
 
+def test_a_file_that_is_to_be_new_takes_the_place_of_none(beneath: Beneath, root: Path) -> None:
+    beneath.write("made/new.txt", b"first", is_new=True)
+    for path in ("made/new.txt", "file.txt"):
+        with pytest.raises(InvalidInput, match="it was made meanwhile"):
+            beneath.write(path, b"second", is_new=True)
+    assert everything(root)["made/new.txt"] == b"first"
+    assert sorted(os.listdir(root / "made")) == ["new.txt"]
+
+
 # What is killed on its way: half of the draft is written, all of it is, and it is in its place.
 POINTS = {
     "half written": "def half(file, data): os.write(file, data[: len(data) // 2]); die()\nb._write = half",
