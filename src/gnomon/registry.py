@@ -106,6 +106,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "tools": {
         "ask_user": "gnomon.tools.ask_user:ask_user",
         "calculate": "gnomon.tools.calculator:calculate",
+        "edit_file": "gnomon.tools.edit_file:edit_file",
         "http_get": "gnomon.tools.http_get:http_get",
         "list_dir": "gnomon.tools.list_dir:list_dir",
         "now": "gnomon.tools.clock:now",
@@ -114,6 +115,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "save_note": "gnomon.tools.notes:save_note",
         "shell": "gnomon.tools.shell:shell",
         "todo": "gnomon.tools.todo:todo",
+        "write_file": "gnomon.tools.write_file:write_file",
     },
 }
 

@@ -58,6 +58,36 @@ class TestReadFile(FileTool):
     failing = '{"path": "src/b.py"}'
 
 
+class TestWriteFile(FileTool):
+    tool = "write_file"
+    arguments = '{"path": "new/b.py", "content": "three = 3\\n"}'
+    invalid = {
+        '{"path": "new/b.py"}': "content",
+        '{"path": "../x", "content": ""}': "path",
+        '{"path": "new/", "content": ""}': "path",
+        '{"path": "new/b.py", "content": 3}': "content",
+    }
+    failing = '{"path": "src", "content": ""}'
+    known_gaps = {
+        "test_an_idempotent_tool_has_its_effect_once_under_one_key": (
+            "the same content once more is there already, under whatever key: it is not written again"
+        )
+    }
+
+
+class TestEditFile(FileTool):
+    tool = "edit_file"
+    arguments = '{"path": "src/a.py", "old": "two = 2", "new": "two = 2  # so"}'
+    invalid = {
+        '{"path": "src/a.py", "old": "one"}': "new",
+        '{"path": "src/a.py", "old": "one", "new": "one"}': "old and new are the same",
+        '{"path": "src/a.py", "old": "", "new": "one"}': "old: it is empty",
+        '{"path": "../x", "old": "one", "new": "two"}': "path",
+        '{"path": "src/a.py", "old": "one", "new": "three", "replace_all": "yes"}': "replace_all",
+    }
+    failing = '{"path": "src/a.py", "old": "three", "new": "four"}'
+
+
 class TestListDir(FileTool):
     tool = "list_dir"
     arguments = '{"path": "src"}'

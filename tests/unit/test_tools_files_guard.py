@@ -14,15 +14,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gnomon import Agent
 from gnomon.contracts.tool import SupportsTouches, ToolContext, Touches
 from gnomon.errors import ConfigError, InvalidArguments, ToolDenied, ToolError, ToolFailed
+from gnomon.testing import ScriptedProvider
 from gnomon.tools._path_patterns import PathPattern
 from gnomon.tools._secret_files import secret_by_name, steers_git
 from gnomon.tools.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders are held open by descriptor")
 
-TOUCHING = {"read_file": {}, "list_dir": {}}
+WRITING = {"write_file": {"content": "written"}, "edit_file": {"old": "inside", "new": "inside out"}}
+TOUCHING = {"read_file": {}, "list_dir": {}, **WRITING}
 """The tools that take a path, and what else a call of each needs."""
 
 
@@ -180,7 +183,7 @@ async def test_links_that_are_swapped_meanwhile_lead_nobody_out(root: Path, outs
     with swapping(root, outside):
         until = time.monotonic() + 2.5
         while time.monotonic() < until:
-            for name in TOUCHING:
+            for name in TOUCHING.keys() - WRITING.keys():
                 for path in ("folder/file.txt", "file.txt", "folder"):
                     try:
                         seen.add(await call(workspace, name, path))
@@ -190,6 +193,69 @@ async def test_links_that_are_swapped_meanwhile_lead_nobody_out(root: Path, outs
     assert not [text for text in seen if "OUTSIDE" in text]
     assert {"InvalidArguments", "ToolFailed"} & seen  # some of them were caught in the middle
     assert everything(outside) == before
+
+
+EXCHANGING = """
+import ctypes, os, sys
+root, outside = sys.argv[1:]
+os.chdir(root)
+os.symlink(outside, "other")
+here, exchange = -100, 2
+while True:
+    if ctypes.CDLL(None).renameat2(here, b"folder", here, b"other", exchange) != 0:
+        sys.exit("no two folders can change places here")
+    os.symlink(outside + "/file.txt", "other.txt")
+    os.replace("other.txt", "file.txt")
+    with open("other.txt", "w") as file:
+        file.write("inside")
+    os.replace("other.txt", "file.txt")
+"""
+
+
+@contextmanager
+def exchanging(root: Path, outside: Path) -> Iterator[None]:
+    """Somebody who puts links out in the places of a folder and a file, and what was there back."""
+    command = [sys.executable, "-S", "-c", EXCHANGING, str(root), str(outside)]
+    exchanger = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert exchanger.stderr is not None
+    try:
+        yield
+        if exchanger.poll() is not None:
+            pytest.skip(exchanger.stderr.read().strip())
+    finally:
+        exchanger.kill()
+        exchanger.wait()
+        exchanger.stderr.close()
+
+
+def says(path: Path, text: str) -> bool:
+    try:
+        return path.read_text() == text
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged by a call of Linux")
+async def test_nothing_outside_is_written_while_links_are_swapped(root: Path, outside: Path) -> None:
+    (root / "folder").mkdir()
+    for path in ("folder/file.txt", "file.txt"):
+        (root / path).write_text("inside")
+    workspace, came, led_out = Workspace(root), {name: set[str]() for name in WRITING}, 0
+    with exchanging(root, outside):
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            for name in WRITING:
+                for path in ("folder/file.txt", "file.txt", "folder/new/file.txt"):
+                    led_out += says(root / path, "OUTSIDE")
+                    try:
+                        came[name].add((await call(workspace, name, path)).split()[1])
+                    except ToolError as error:
+                        came[name].add(type(error).__name__)
+    assert everything(outside) == {"file.txt": b"OUTSIDE"}
+    assert os.listdir(outside) == ["file.txt"]
+    assert led_out > 10  # who has no guard
+    assert {"was", "InvalidArguments", "ToolFailed"} <= came["write_file"]
+    assert {"InvalidArguments", "ToolFailed"} <= came["edit_file"]
 
 
 # --- secrets ------------------------------------------------------------------------
@@ -263,6 +329,57 @@ async def test_a_secret_that_is_named_is_read_and_others_are_not(root: Path) -> 
         assert "holds secrets" in await told(workspace, "read_file", path)
 
 
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (".env", "by its name it holds secrets"),
+        ("notes.txt", "by its name it holds secrets"),
+        ("new/server.pem", "by its name it holds secrets"),
+        (".ssh/new", "by its name it holds secrets"),
+        (".git/config", "by its name it holds secrets"),
+        (".git/hooks/pre-commit", "it steers a version control"),
+        (".git/new/file", "it steers a version control"),
+        (".GIT/hooks/x", "it steers a version control"),
+        ("hooks/pre-commit", "it steers a version control"),
+        ("sub/.git", "it steers a version control"),
+    ],
+)
+async def test_neither_secrets_nor_what_steers_git_is_written(
+    name: str, path: str, why: str, root: Path
+) -> None:
+    (root / ".env").write_text("inside")
+    (root / "notes.txt").symlink_to(".env")
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "hooks" / "pre-commit").write_text("inside")
+    (root / "hooks").symlink_to(".git/hooks")
+    before = everything(root)
+    for more in ({}, {"old": "", "new": "x"}) if name == "edit_file" else ({},):
+        with pytest.raises(ToolDenied, match=why):
+            await call(Workspace(root), name, path, **more)
+    assert everything(root) == before
+    assert not (root / "new").exists()
+
+
+@pytest.mark.parametrize("name", WRITING)
+async def test_what_is_named_is_written(name: str, root: Path) -> None:
+    for path in (".env", ".git/hooks/pre-commit"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("inside")
+    workspace = Workspace(root, secrets=[".env", ".git/hooks/**"])
+    for path in (".env", ".git/hooks/pre-commit"):
+        await call(workspace, name, path)
+        assert (root / path).read_text() in ("written", "inside out")
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_in_a_workspace_that_is_read_only_nothing_that_writes_is_made(name: str, root: Path) -> None:
+    with pytest.raises(ConfigError, match=f"tool '{name}' changes files, and the workspace is read-only"):
+        Workspace(root, read_only=True).tool(name)
+    with pytest.raises(ConfigError, match="the workspace is read-only"):
+        Agent(ScriptedProvider([]), tools=[name], workspace=Workspace(root, read_only=True))
+
+
 async def test_a_secret_is_listed_and_not_read(root: Path) -> None:
     (root / ".env").write_text("KEY=1")
     assert ".env  5 bytes" in await call(root, "list_dir", ".")
@@ -298,6 +415,18 @@ def test_a_call_touches_the_file_by_its_real_name(name: str, root: Path) -> None
     assert touched(workspace, name, "link/a.txt") == Touches(reads=("src/a.txt",))
     assert touched(workspace, name, str(root / "src/../src/a.txt")) == Touches(reads=("src/a.txt",))
     assert "leads out" in touched(workspace, name, "../x").unknown
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_call_that_changes_a_file_reads_and_writes_it(name: str, root: Path) -> None:
+    """It shows some of what was there: a rule about reading holds for it as well."""
+    (root / "link").symlink_to("src")
+    workspace = Workspace(root)
+    for path in ("link/a.txt", str(root / "src/../src/a.txt")):
+        assert touched(workspace, name, path) == Touches(reads=("src/a.txt",), writes=("src/a.txt",))
+    assert touched(workspace, name, "link/new/b.txt").writes == ("src/new/b.txt",)
+    assert "leads out" in touched(workspace, name, "../x").unknown
+    assert not (root / "src" / "new").exists()
 
 
 # --- patterns -----------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import NamedTuple
 
-__all__ = ["SAMPLE_BYTES", "Charset", "charset_of"]
+__all__ = ["SAMPLE_BYTES", "Charset", "charset_of", "has_crlf", "lines_in", "sayable", "text_of"]
 
 SAMPLE_BYTES = 65_536
 """How much of a file is looked at to tell what it is."""
@@ -20,6 +21,7 @@ _MARKS = (
 _ODD = bytes({*range(32), 127} - {*b"\t\n\r\f\b\x1b"})
 """What no text has, unless it is in no charset that is known here."""
 _MOST_ODD = 0.01
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Charset(NamedTuple):
@@ -36,6 +38,26 @@ class Charset(NamedTuple):
                 self.codec, self.codec.upper().removesuffix("-LE").removesuffix("-BE")
             )
         )
+
+    def bytes_of(self, text: str) -> bytes:
+        """The file that says this; what `text_of` read comes out as it was."""
+        return self.mark + text.encode(self.codec, self._odd)
+
+    def text_of(self, data: bytes) -> str:
+        return data[len(self.mark) :].decode(self.codec, self._odd)
+
+    def lacks(self, text: str) -> str:
+        """The first letter that it has no bytes for; none of what a person wrote, in any but a few."""
+        try:
+            text.encode(self.codec)
+        except UnicodeEncodeError as error:
+            return text[error.start]
+        return ""
+
+    @property
+    def _odd(self) -> str:
+        """How bytes that do not fit become text, so that they can be written back."""
+        return "surrogatepass" if self.codec.startswith(("utf-16", "utf-32")) else "surrogateescape"
 
 
 def charset_of(sample: bytes, *, is_whole: bool) -> Charset | None:
@@ -62,3 +84,30 @@ def _decodes(sample: bytes, codec: str, is_whole: bool) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def text_of(data: bytes) -> tuple[str, Charset] | None:
+    """What a file says, in which charset; `None` where it is no text that could be written back as it was."""
+    charset = charset_of(data[:SAMPLE_BYTES], is_whole=len(data) <= SAMPLE_BYTES)
+    if charset is None:
+        return None
+    try:
+        return charset.text_of(data), charset
+    except UnicodeDecodeError:
+        return None
+
+
+def has_crlf(text: str) -> bool:
+    """Whether each of its lines ends with CRLF."""
+    count = text.count("\n")
+    return count > 0 and text.count("\r\n") == count
+
+
+def lines_in(text: str) -> int:
+    """How many lines there are; the last one may have no end."""
+    return text.count("\n") + bool(text and not text.endswith("\n"))
+
+
+def sayable(text: str) -> str:
+    """The same without what stands for bytes that are no text."""
+    return text if text.isascii() else _HALF.sub("�", text)

@@ -110,11 +110,15 @@ class Files:
         try:
             return self.beneath.open(place, flags, links=False)
         except (FileNotFoundError, NotADirectoryError):
-            raise ToolFailed(f"there is no {shown(path)}{self._near(place)}") from None
+            raise self.absent(path, place) from None
         except OSError as error:
             raise ToolFailed(f"{shown(path)} cannot be opened: {reason(error)}") from None
         except InvalidInput as error:
             raise ToolFailed(error.message) from None
+
+    def absent(self, path: str, place: str) -> ToolFailed:
+        """What is told of a file that is not there."""
+        return ToolFailed(f"there is no {shown(path)}{self._near(place)}")
 
     def _near(self, place: str) -> str:
         """What else is there that may have been meant, in the last folder on the way that is there."""
@@ -139,8 +143,10 @@ class Files:
     def reads(self, arguments: Mapping[str, object]) -> Touches:
         return Touches(reads=(self.place(str(arguments.get("path", "."))),))
 
-    def writes(self, arguments: Mapping[str, object]) -> Touches:
-        return Touches(writes=(self.place(str(arguments["path"])),))
+    def changes(self, arguments: Mapping[str, object]) -> Touches:
+        """Of a file that is shown as well: a difference has some of what was there."""
+        place = self.place(str(arguments["path"]))
+        return Touches(reads=(place,), writes=(place,))
 
 
 _ASK = "Whoever runs this agent may allow it by name."
