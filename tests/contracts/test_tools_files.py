@@ -66,4 +66,18 @@ class TestListDir(FileTool):
     failing = '{"path": "none"}'
 
 
+class TestGlob(FileTool):
+    tool = "glob"
+    arguments = '{"pattern": "**/*.{py,md}"}'
+    answer = "readme.md\nsrc/a.py"
+    invalid = {
+        "{}": "pattern",
+        '{"pattern": ""}': "pattern",
+        '{"pattern": "../*"}': "pattern",
+        '{"pattern": "*", "path": "/etc"}': "path",
+        '{"pattern": "*", "ignored": 1}': "ignored",
+    }
+    failing = '{"pattern": "*", "path": "none"}'
+
+
 del FileTool
