@@ -80,4 +80,18 @@ class TestGlob(FileTool):
     failing = '{"pattern": "*", "path": "none"}'
 
 
+class TestGrep(FileTool):
+    tool = "grep"
+    arguments = '{"pattern": "^two", "path": "src"}'
+    answer = "src/a.py\n2: two = 2"
+    invalid = {
+        "{}": "pattern",
+        '{"pattern": "(a"}': "pattern",
+        '{"pattern": "a", "path": "../x"}': "path",
+        '{"pattern": "a", "glob": "../*"}': "glob",
+        '{"pattern": "a", "context": -1}': "context",
+    }
+    failing = '{"pattern": "a", "path": "none"}'
+
+
 del FileTool

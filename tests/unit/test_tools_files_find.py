@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,8 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnomon import Agent, TurnUnfinished
 from gnomon.contracts.tool import ToolContext
-from gnomon.errors import InvalidArguments, ToolError, ToolFailed
+from gnomon.engine.permissions import Mode
+from gnomon.errors import ConfigError, InvalidArguments, ToolError, ToolFailed
+from gnomon.testing import ScriptedProvider, calls, says
 from gnomon.tools import _walk
 from gnomon.tools import glob as glob_module
 from gnomon.tools._path_patterns import PathPattern
@@ -404,3 +407,67 @@ def test_a_pattern_leads_no_further_than_it_says(
     assert [folder for folder in ("src", "src/a", "src/a/b") if found.may_fit_below(folder)] == entered
     assert found.starts == starts
     assert found.named == named
+
+
+# --- through the front door -------------------------------------------------------------
+
+
+def asking() -> ScriptedProvider:
+    return ScriptedProvider(
+        [
+            calls("glob", pattern="**/*.txt").calling("grep", pattern="hunter2"),
+            says("It is there."),
+        ]
+    )
+
+
+def told_to(model: ScriptedProvider) -> str:
+    """All that the model has read."""
+    return repr([request.messages for request in model.requests])
+
+
+async def test_an_agent_finds_files_and_lines(tmp_path: Path) -> None:
+    planted(tmp_path, "src/a.txt", "b.py")
+    (tmp_path / "src" / "c.txt").write_text("one\nhunter2\n")
+    model = ScriptedProvider(
+        [
+            calls("glob", pattern="**/*.txt"),
+            calls("grep", pattern="hunter2").expecting(result="src/a.txt\nsrc/c.txt"),
+            says("It is in src.").expecting(result="src/c.txt\n2: hunter2"),
+        ]
+    )
+    async with Agent(model, tools=["glob", "grep"], workspace=tmp_path, permissions="ask") as agent:
+        assert (await agent.run("Where is hunter2?")).text == "It is in src."
+
+
+@pytest.mark.parametrize("permissions", ["ask", "auto"])
+async def test_no_search_shows_what_a_rule_denies(permissions: Mode, tmp_path: Path) -> None:
+    """The rule is about what lies in the folder that is searched, and not about that folder."""
+    planted(tmp_path, "private/named.txt", "b.txt")
+    (tmp_path / "private" / "named.txt").write_text("hunter2 is private\n")
+    for rules, is_shown in ([], True), (['deny *(@reads="private/**")'], False):
+        model = asking()
+        with skipped_unless_rules_are_about_touches():
+            agent = Agent(
+                model,
+                tools=["glob", "grep"],
+                workspace=tmp_path,
+                permissions=permissions,
+                rules=rules,
+                storage=f"sqlite:///{tmp_path}/{is_shown}.db",
+            )
+        async with agent:
+            with suppress(TurnUnfinished):  # somebody is asked, as far as the rule may be about it
+                await agent.session("s").run("Where is hunter2?")
+        assert ("hunter2 is private" in told_to(model)) is is_shown
+        assert ("private/named.txt" in told_to(model)) is is_shown
+
+
+@contextmanager
+def skipped_unless_rules_are_about_touches() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        if "can never hold" not in str(error):
+            raise
+        pytest.skip("an agent takes no rules on what a call touches")
