@@ -107,6 +107,8 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "ask_user": "gnomon.tools.ask_user:ask_user",
         "calculate": "gnomon.tools.calculator:calculate",
         "edit_file": "gnomon.tools.edit_file:edit_file",
+        "glob": "gnomon.tools.glob:glob",
+        "grep": "gnomon.tools.grep:grep",
         "http_get": "gnomon.tools.http_get:http_get",
         "list_dir": "gnomon.tools.list_dir:list_dir",
         "now": "gnomon.tools.clock:now",

@@ -96,4 +96,32 @@ class TestListDir(FileTool):
     failing = '{"path": "none"}'
 
 
+class TestGlob(FileTool):
+    tool = "glob"
+    arguments = '{"pattern": "**/*.{py,md}"}'
+    answer = "readme.md\nsrc/a.py"
+    invalid = {
+        "{}": "pattern",
+        '{"pattern": ""}': "pattern",
+        '{"pattern": "../*"}': "pattern",
+        '{"pattern": "*", "path": "/etc"}': "path",
+        '{"pattern": "*", "ignored": 1}': "ignored",
+    }
+    failing = '{"pattern": "*", "path": "none"}'
+
+
+class TestGrep(FileTool):
+    tool = "grep"
+    arguments = '{"pattern": "^two", "path": "src"}'
+    answer = "src/a.py\n2: two = 2"
+    invalid = {
+        "{}": "pattern",
+        '{"pattern": "(a"}': "pattern",
+        '{"pattern": "a", "path": "../x"}': "path",
+        '{"pattern": "a", "glob": "../*"}': "glob",
+        '{"pattern": "a", "context": -1}': "context",
+    }
+    failing = '{"pattern": "a", "path": "none"}'
+
+
 del FileTool

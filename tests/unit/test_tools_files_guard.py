@@ -16,6 +16,7 @@ import pytest
 
 from gnomon import Agent
 from gnomon.contracts.tool import SupportsTouches, ToolContext, Touches
+from gnomon.engine.permissions import Rule
 from gnomon.errors import ConfigError, InvalidArguments, ToolDenied, ToolError, ToolFailed
 from gnomon.testing import ScriptedProvider
 from gnomon.tools._path_patterns import PathPattern
@@ -25,7 +26,8 @@ from gnomon.tools.workspace import Workspace
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders are held open by descriptor")
 
 WRITING = {"write_file": {"content": "written"}, "edit_file": {"old": "inside", "new": "inside out"}}
-TOUCHING = {"read_file": {}, "list_dir": {}, **WRITING}
+SEARCHING = {"glob": {"pattern": "**"}, "grep": {"pattern": "."}}
+TOUCHING = {"read_file": {}, "list_dir": {}, **SEARCHING, **WRITING}
 """The tools that take a path, and what else a call of each needs."""
 
 
@@ -258,6 +260,22 @@ async def test_nothing_outside_is_written_while_links_are_swapped(root: Path, ou
     assert {"InvalidArguments", "ToolFailed"} <= came["edit_file"]
 
 
+async def test_what_is_swapped_while_all_is_searched_leads_nobody_out(root: Path, outside: Path) -> None:
+    (root / "folder").mkdir()
+    (root / "folder" / "file.txt").write_text("inside")
+    (root / "file.txt").write_text("inside")
+    seen: set[str] = set()
+    workspace = Workspace(root)
+    with swapping(root, outside):
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            seen.add(await call(workspace, "grep", ".", pattern="INSIDE|OUTSIDE", ignore_case=True))
+            seen.add(await call(workspace, "glob", ".", pattern="**/*.txt"))
+    assert any("folder/file.txt\n1: inside" in text for text in seen)
+    assert len(seen) > 2  # it was caught in the middle too
+    assert not [text for text in seen if "OUTSIDE" in text]
+
+
 # --- secrets ------------------------------------------------------------------------
 
 SECRET = [
@@ -427,6 +445,78 @@ def test_a_call_that_changes_a_file_reads_and_writes_it(name: str, root: Path) -
     assert touched(workspace, name, "link/new/b.txt").writes == ("src/new/b.txt",)
     assert "leads out" in touched(workspace, name, "../x").unknown
     assert not (root / "src" / "new").exists()
+
+
+SEARCHED = [
+    ({}, ("./",)),
+    ({"path": "src"}, ("src/",)),
+    ({"path": "link"}, ("src/",)),
+    ({"path": "src/a.txt"}, ("src/a.txt",)),
+    ({"path": "link/a.txt"}, ("src/a.txt",)),
+    ({"path": "not_there"}, ("not_there/",)),
+    ({"glob": "*.py"}, ("./",)),
+    ({"glob": "src/**/*.py"}, ("src/",)),
+    ({"glob": "{src,test}/*.py"}, ("src/", "test/")),
+    ({"glob": "lib/x/*.py", "path": "src"}, ("src/lib/x/",)),
+    ({"glob": "{src,*}/*.py"}, ("./",)),
+]
+
+
+@pytest.mark.parametrize(("given", "touches"), SEARCHED)
+def test_a_search_touches_all_that_lies_where_it_looks(
+    given: dict[str, str], touches: tuple[str, ...], root: Path
+) -> None:
+    (root / "link").symlink_to("src")
+    workspace = Workspace(root)
+    grep, glob = workspace.tool("grep"), workspace.tool("glob")
+    assert isinstance(grep, SupportsTouches)
+    assert isinstance(glob, SupportsTouches)
+    asked = msgspec.json.encode({"pattern": "x", **given}).decode()
+    assert grep.touches(asked) == Touches(reads=touches)
+    if "glob" in given and "/" in given["glob"]:
+        found = msgspec.json.encode({"pattern": given["glob"], "path": given.get("path", ".")}).decode()
+        assert glob.touches(found) == Touches(reads=touches)
+
+
+def test_a_search_of_which_it_is_not_known_what_it_touches_says_so(root: Path) -> None:
+    workspace = Workspace(root)
+    grep = workspace.tool("grep")
+    assert isinstance(grep, SupportsTouches)
+    for given, why in ({"path": "../x"}, "leads out"), ({"glob": "../*"}, "has '..' in it"):
+        assert why in grep.touches(msgspec.json.encode({"pattern": "x", **given}).decode()).unknown
+
+
+@pytest.mark.parametrize("name", ["glob", "grep"])
+@pytest.mark.parametrize(
+    ("path", "is_about"),
+    [
+        (".", True),
+        ("private", True),
+        ("private/deep", True),
+        ("link", True),
+        ("src", False),
+        ("src/a.txt", False),
+    ],
+)
+def test_a_rule_about_a_folder_is_about_a_search_that_comes_into_it(
+    name: str, path: str, is_about: bool, root: Path
+) -> None:
+    """A search over all would show what may not be read."""
+    (root / "private" / "deep").mkdir(parents=True)
+    (root / "link").symlink_to("private")
+    tool = Workspace(root).tool(name)
+    assert isinstance(tool, SupportsTouches)
+    arguments = msgspec.json.encode({"path": path, "pattern": "**"}).decode()
+    touches = tool.touches(arguments)
+    for rule in (
+        'deny *(@reads="private/**")',
+        'ask *(@reads="private/deep/*.key")',
+        'deny *(@paths="**/private/**")',
+    ):
+        about = is_about or (rule.startswith("deny *(@paths") and path == "src")
+        assert Rule.parse(rule).matches(name, arguments, tool.parameters, touches) is about
+    allowing = Rule.parse('allow *(@reads="src/**")')
+    assert allowing.matches(name, arguments, tool.parameters, touches) is path.startswith("src")
 
 
 # --- patterns -----------------------------------------------------------------------

@@ -25,6 +25,7 @@ __all__ = ["Files", "is_draft", "plainly", "reason", "shown", "to_change"]
 
 _NO_FILES = ("/proc/", "/sys/", "/dev/")
 _MOST_COMPARED = 10_000
+_ONLY_LOOKING = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class Files:
@@ -74,6 +75,21 @@ class Files:
     def is_secret(self, place: str) -> bool:
         """Whether what has this real path is kept from models."""
         return secret_by_name(place, self._above) and not self._is_named(place)
+
+    def is_of_system(self, place: str) -> bool:
+        """Whether it is, or lies in, what is shown as a file and is none: where all of a machine is open."""
+        return f"{os.path.join(self.beneath.path, place)}/".startswith(_NO_FILES)
+
+    def is_file(self, place: str) -> bool:
+        """Whether there is a file by this real path, and no folder."""
+        try:
+            found = self.beneath.open(place, _ONLY_LOOKING, links=False)
+        except (OSError, InvalidInput):
+            return False
+        try:
+            return stat.S_ISREG(os.fstat(found).st_mode)
+        finally:
+            os.close(found)
 
     def _is_named(self, place: str) -> bool:
         return any(pattern.fits(place) for pattern in self._named)

@@ -18,16 +18,29 @@ _MOST_NAMES = 100
 
 
 class PathPattern:
-    """One pattern. `ValueError` says what is wrong with one that cannot be used."""
+    """One pattern. `ValueError` says what is wrong with one that cannot be used.
 
-    def __init__(self, pattern: str) -> None:
+    Without `braces` they are characters like others.
+    """
+
+    def __init__(self, pattern: str, *, braces: bool = True) -> None:
         self.pattern = pattern
-        self._forms = [_names(form) for form in _forms(pattern)]
+        written = [_written(form) for form in (_forms(pattern) if braces else [pattern])]
+        self._forms = [[None if name == "**" else _name(name) for name in names] for names in written]
+        self.named = frozenset(name for names in written for name in names if not _WILD.search(name))
+        """The names that it has in full."""
+        self.starts = _without_inner({_start(names) for names in written})
+        """The folders below which all lies that fits."""
 
     def fits(self, path: str) -> bool:
         """Whether a path, relative to where the pattern counts from, is one of those."""
         names = path.split("/")
         return any(_fits(form, names) for form in self._forms)
+
+    def may_fit_below(self, folder: str) -> bool:
+        """Whether what lies in a folder may be one of those."""
+        names = folder.split("/")
+        return any(_leads_on(form, names) for form in self._forms)
 
     def __repr__(self) -> str:
         return f"PathPattern({self.pattern!r})"
@@ -35,6 +48,8 @@ class PathPattern:
 
 _Name = re.Pattern[str] | None
 """What a name has to be; `None` is `**`."""
+
+_WILD = re.compile(r"[*?\[]")
 
 
 def _forms(pattern: str) -> list[str]:
@@ -53,7 +68,7 @@ def _forms(pattern: str) -> list[str]:
     return done
 
 
-def _names(form: str) -> list[_Name]:
+def _written(form: str) -> list[str]:
     names = [name for name in form.split("/") if name not in ("", ".")]
     if ".." in names:
         raise ValueError("it has '..' in it")
@@ -61,7 +76,22 @@ def _names(form: str) -> list[_Name]:
         raise ValueError("it is empty")
     if len(names) > _MOST_NAMES:
         raise ValueError(f"it has more than {_MOST_NAMES} names")
-    return [None if name == "**" else _name(name) for name in names]
+    return names
+
+
+def _start(names: Sequence[str]) -> str:
+    """The folder that the pattern names before anything else, but for its last name."""
+    wild = next((at for at, name in enumerate(names) if _WILD.search(name)), len(names))
+    return "/".join(names[: min(wild, len(names) - 1)]) or "."
+
+
+def _without_inner(folders: set[str]) -> tuple[str, ...]:
+    """The folders that lie in none of the others."""
+    if "." in folders:
+        return (".",)
+    return tuple(
+        folder for folder in sorted(folders) if not any(folder.startswith(f"{other}/") for other in folders)
+    )
 
 
 @lru_cache(maxsize=512)
@@ -73,10 +103,25 @@ def _fits(form: Sequence[_Name], names: Sequence[str]) -> bool:
     """Gone through once: `reached` is how many names may have been used up by the pattern so far."""
     reached = {0}
     for wanted in form:
-        if wanted is None:
-            reached = set(range(min(reached), len(names) + 1))
-        else:
-            reached = {at + 1 for at in reached if at < len(names) and wanted.match(names[at])}
+        reached = _after(wanted, reached, names)
         if not reached:
             return False
     return len(names) in reached
+
+
+def _leads_on(form: Sequence[_Name], names: Sequence[str]) -> bool:
+    """The same: whether all names may have been used up while there is more of the pattern."""
+    reached = {0}
+    for wanted in form:
+        if len(names) in reached:
+            return True
+        reached = _after(wanted, reached, names)
+        if not reached:
+            return False
+    return form[-1] is None
+
+
+def _after(wanted: _Name, reached: set[int], names: Sequence[str]) -> set[int]:
+    if wanted is None:
+        return set(range(min(reached), len(names) + 1))
+    return {at + 1 for at in reached if at < len(names) and wanted.match(names[at])}
