@@ -284,7 +284,7 @@ def rules_of(given: object, toolbox: Toolbox) -> tuple[Rule, ...]:
                 f"a rule is a text such as 'deny delete_file' or a Rule, not {type(rule).__name__}"
             )
     made = cast("tuple[Rule, ...]", rules)
-    check_rules(made, toolbox.definitions)
+    check_rules(made, toolbox.definitions, toolbox.touching)
     return made
 
 

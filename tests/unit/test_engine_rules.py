@@ -269,6 +269,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = texts.filter(bool).map(lambda text: text.replace("\\", "\\\\"))
 keys = texts.filter(bool).map(lambda text: text.replace("\\", "\\\\").replace(".", "\\."))
 paths = st.lists(keys, min_size=1, max_size=3).map(".".join)
+paths = paths.map(lambda path: f"\\{path}" if path.startswith("@") else path)  # else it is what is touched
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 patterns = texts.map(lambda text: text.replace("\\", "\\*").replace("..", "x").rstrip("/"))
 scalars = st.none() | st.booleans() | numbers | patterns

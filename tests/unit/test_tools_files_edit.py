@@ -25,7 +25,7 @@ from gnomon.tools._edit_near import nearest
 from gnomon.tools._file_change import LARGEST, FileChange
 from gnomon.tools._file_diff import Change, applied, difference
 from gnomon.tools._file_text import text_of
-from gnomon.tools._places import TouchingTool
+from gnomon.tools.function import TouchingTool
 from gnomon.tools.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders are held open by descriptor")

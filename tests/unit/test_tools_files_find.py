@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from gnomon import Agent, TurnUnfinished
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.permissions import Mode
-from gnomon.errors import ConfigError, InvalidArguments, ToolError, ToolFailed
+from gnomon.errors import InvalidArguments, ToolError, ToolFailed
 from gnomon.testing import ScriptedProvider, calls, says
 from gnomon.tools import _walk
 from gnomon.tools import glob as glob_module
@@ -447,27 +447,16 @@ async def test_no_search_shows_what_a_rule_denies(permissions: Mode, tmp_path: P
     (tmp_path / "private" / "named.txt").write_text("hunter2 is private\n")
     for rules, is_shown in ([], True), (['deny *(@reads="private/**")'], False):
         model = asking()
-        with skipped_unless_rules_are_about_touches():
-            agent = Agent(
-                model,
-                tools=["glob", "grep"],
-                workspace=tmp_path,
-                permissions=permissions,
-                rules=rules,
-                storage=f"sqlite:///{tmp_path}/{is_shown}.db",
-            )
+        agent = Agent(
+            model,
+            tools=["glob", "grep"],
+            workspace=tmp_path,
+            permissions=permissions,
+            rules=rules,
+            storage=f"sqlite:///{tmp_path}/{is_shown}.db",
+        )
         async with agent:
             with suppress(TurnUnfinished):  # somebody is asked, as far as the rule may be about it
                 await agent.session("s").run("Where is hunter2?")
         assert ("hunter2 is private" in told_to(model)) is is_shown
         assert ("private/named.txt" in told_to(model)) is is_shown
-
-
-@contextmanager
-def skipped_unless_rules_are_about_touches() -> Iterator[None]:
-    try:
-        yield
-    except ConfigError as error:
-        if "can never hold" not in str(error):
-            raise
-        pytest.skip("an agent takes no rules on what a call touches")

@@ -16,10 +16,10 @@ import pytest
 from gnomon import Agent, TurnUnfinished
 from gnomon.contracts.tool import ToolContext
 from gnomon.engine.permissions import Rule
-from gnomon.errors import ConfigError, InvalidArguments, ToolFailed
+from gnomon.errors import InvalidArguments, ToolFailed
 from gnomon.testing import ScriptedProvider, calls, says
 from gnomon.tools._file_change import LARGEST, FileChange
-from gnomon.tools._places import TouchingTool
+from gnomon.tools.function import TouchingTool
 from gnomon.tools.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders are held open by descriptor")
@@ -393,7 +393,6 @@ async def test_what_becomes_of_a_call_whose_outcome_is_lost(tmp_path: Path) -> N
     assert (edit.idempotent, edit.destructive, edit.on_unknown) == (False, False, "tell")
 
 
-@pytest.mark.xfail(raises=ConfigError, strict=True, reason="the engine does not ask yet what a call touches")
 async def test_a_rule_about_what_is_written_holds_whatever_the_path_is_called(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "a.txt").write_text("old\n")

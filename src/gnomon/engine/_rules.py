@@ -93,6 +93,11 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
         """What it says of the arguments."""
         return {path: matcher for path, matcher in self.where.items() if not is_touch_key(path)}
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether a call may be asked about for it: one that denies, where it cannot tell what is touched."""
+        return self.decision == "ask" or (self.decision == "deny" and bool(self.touch_where))
+
     def matches(
         self,
         tool: str,

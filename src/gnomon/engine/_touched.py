@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from gnomon.engine._command_patterns import check_command, fits_command
+from gnomon.engine._command_patterns import check_command, command_text, fits_command
 from gnomon.engine._globs import check_pattern, fits, fits_all_below, may_fit_below
 from gnomon.engine._host_patterns import check_host, fits_host
 from gnomon.engine._matchers import Exact, Matcher, check_text
@@ -26,11 +26,21 @@ _KINDS: dict[str, tuple[_Kind, ...]] = {
 }
 
 
+_TOLD = {"read": "read", "write": "write", "host": "reach"}
+
+
 class Part(NamedTuple):
     """One thing that a call touches: a path, a host, or a command as its words."""
 
     kind: _Kind
     value: str | tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            command_text(self.value)
+            if isinstance(self.value, tuple)
+            else f"to {_TOLD[self.kind]} {self.value!r}"
+        )
 
 
 def parts_of(touches: Touches) -> tuple[Part, ...]:
@@ -109,6 +119,8 @@ def covered_by(where: Mapping[str, Matcher], parts: Sequence[Part]) -> frozenset
         if not fitting or (len(where) > 1 and len(fitting) < len(about)):
             return frozenset()
         found.update(fitting)
+        if key == "@writes":  # to change a file is also to see what was there
+            found.update(part._replace(kind="read") for part in fitting)
     return frozenset(found)
 
 

@@ -18,8 +18,10 @@ from gnomon.contracts.tool import (
     SupportsOutputCap,
     SupportsProgress,
     SupportsTimeout,
+    SupportsTouches,
     SupportsUnknown,
     Tool,
+    Touches,
 )
 from gnomon.engine.accounts import Accounts
 from gnomon.engine.answer import Answer
@@ -67,6 +69,7 @@ class Traits(msgspec.Struct, frozen=True):
     idempotent: bool
     lookup: SupportsLookup | None
     progress: SupportsProgress | None
+    touches: SupportsTouches | None
     tell_unknown: bool
 
 
@@ -86,6 +89,11 @@ class Toolbox:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
+
+    @property
+    def touching(self) -> frozenset[str]:
+        """The names of those that say what a call would touch."""
+        return frozenset(name for name, traits in self._traits.items() if traits.touches is not None)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -137,9 +145,11 @@ class Definition:
         self.rules = tuple(rules)
         self.approval_timeout_s = approval_timeout_s
         self.may_ask = permissions in ("ask", "accept_edits") or any(
-            rule.decision == "ask" for rule in rules if permissions != "bypass"
+            rule.may_ask for rule in rules if permissions != "bypass"
         )
         """Whether a call may have to wait for leave, so that a run must be one that can."""
+        self._looks = permissions == "accept_edits" or any(rule.touch_where for rule in rules)
+        """Whether it matters what a call touches."""
         self.on_change: OnChange = on_change
         self.deps = deps
         self.hooks = hooks
@@ -181,7 +191,8 @@ class Definition:
         if self.permissions == "bypass" and not self.rules:
             return None
         rules = (*self.rules, *map(Rule.parse, learned)) if learned else self.rules
-        return decide(self.permissions, rules, self.tools.definition(tool), call.arguments)
+        touches = _touched(self.tools.traits(tool), call) if self._looks else None
+        return decide(self.permissions, rules, self.tools.definition(tool), call.arguments, touches)
 
     def request(
         self, messages: Sequence[Message], system: str | None = None, extra: tuple[ToolDef, ...] = ()
@@ -203,6 +214,16 @@ class Definition:
         )
 
 
+def _touched(traits: Traits, call: ToolCall) -> Touches | None:
+    """What a call would touch, as its tool says it; `None` where it does not say."""
+    if traits.touches is None:
+        return None
+    try:
+        return traits.touches.touches(call.arguments)
+    except Exception as error:  # noqa: BLE001 - of somebody else: in a doubt it is asked, and not broken
+        return Touches(unknown=f"it cannot be told what this call would touch: {type(error).__name__}")
+
+
 def _around(hook: Hook | None) -> Around | None:
     """What the hook does around a step; `None` also for a chain of which none does."""
     return hook.around if isinstance(hook, SupportsAround) and getattr(hook, "is_around", True) else None
@@ -217,6 +238,7 @@ def _traits(tool: Tool) -> Traits:
         idempotent=isinstance(tool, SupportsEffects) and tool.idempotent,
         lookup=tool if isinstance(tool, SupportsLookup) else None,
         progress=tool if isinstance(tool, SupportsProgress) else None,
+        touches=tool if isinstance(tool, SupportsTouches) else None,
         tell_unknown=isinstance(tool, SupportsUnknown) and tool.on_unknown == "tell",
     )
 

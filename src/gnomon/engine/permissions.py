@@ -5,17 +5,19 @@ Pure: it decides from what it is given. Who is asked, and how long that waits, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from gnomon.engine._arguments import canonical, read_arguments
-from gnomon.engine._globs import escaped, fits_name
+from gnomon.engine._globs import escaped, fits_name, has_wildcard
 from gnomon.engine._rules import Exact, Matcher, Rule, RuleDecision
+from gnomon.engine._touched import Part, Truth, covered_by, is_touch_key, parts_of, touched_by
 from gnomon.errors import ConfigError
 from gnomon.types.messages import ToolCall, ToolDef
+from gnomon.types.touches import Touches
 
 __all__ = [
     "Exact",
@@ -36,6 +38,8 @@ Mode: TypeAlias = Literal["ask", "accept_edits", "auto", "plan", "deny", "bypass
 `deny`: nothing runs. `plan`: what only reads runs, all else is denied, and no rule allows more.
 `ask`: what only reads runs, all else is asked about. `accept_edits`: what destroys nothing runs too.
 `auto`: all runs. `bypass`: all runs, and rules that ask are not heeded.
+
+In `accept_edits` a call of which it is not known what it touches is asked about too.
 """
 
 MODES: tuple[Mode, ...] = ("deny", "plan", "ask", "accept_edits", "auto", "bypass")
@@ -51,47 +55,132 @@ class Verdict(msgspec.Struct, frozen=True):
     rule: Rule | None = None
 
 
-def decide(mode: Mode, rules: Sequence[Rule], tool: ToolDef, arguments: str) -> Verdict:
-    """What becomes of a call of the tool with these arguments, as JSON text.
+class _Asked(NamedTuple):
+    """The call that is decided about."""
 
-    The strictest rule that matches wins, whatever their order: deny, then ask, then allow.
+    tool: ToolDef
+    arguments: str
+    touches: Touches | None
+    """What it would touch; `None` where its tool does not say."""
+
+
+def decide(
+    mode: Mode, rules: Sequence[Rule], tool: ToolDef, arguments: str, touches: Touches | None = None
+) -> Verdict:
+    """What becomes of a call of the tool with these arguments, as JSON text, which would touch this.
+
+    The strictest rule that matches wins, whatever their order: deny, then ask, then allow. Where it cannot be
+    told whether one that denies is about the call, somebody is asked; in mode bypass, in which nobody is, it
+    is denied.
     """
-    if denying := _first("deny", rules, tool, arguments):
+    call = _Asked(tool, arguments, touches)
+    denying, sure = _about("deny", rules, call)
+    if denying is not None and sure:
         return _by_rule("deny", denying)
-    by_mode = _by_mode(mode, tool)
+    by_mode = _by_mode(mode, call)
     if mode == "bypass":
+        return by_mode if denying is None else _in_doubt("deny", denying, call)
+    asking, _ = _about("ask", rules, call)
+    if mode == "plan" and by_mode.decision != "run":
         return by_mode
-    asking = _first("ask", rules, tool, arguments)
-    if mode == "plan":
-        return _by_rule("ask", asking) if asking and by_mode.decision == "run" else by_mode
-    allowing = _first("allow", rules, tool, arguments)
-    if mode == "deny" and allowing is None:
+    allowing = _allowing(rules, call) if mode != "plan" else []
+    if mode == "deny" and not allowing:
         return by_mode
-    if asking:
+    if asking is not None:
         return _by_rule("ask", asking)
-    return _by_rule("run", allowing) if allowing else by_mode
+    if denying is not None:
+        return _in_doubt("ask", denying, call)
+    return _by_rule("run", *allowing) if allowing else _explained(by_mode, rules, call)
 
 
-def _first(decision: RuleDecision, rules: Sequence[Rule], tool: ToolDef, arguments: str) -> Rule | None:
+# --- which rules are about a call
+
+
+def _about(decision: RuleDecision, rules: Sequence[Rule], call: _Asked) -> tuple[Rule | None, bool]:
+    """The first rule of that kind that is surely about the call, else one that may be; and whether it is."""
+    doubtful: Rule | None = None
     for rule in rules:
-        if rule.decision == decision and rule.matches(tool.name, arguments, tool.schema):
-            return rule
-    return None
+        if rule.decision == decision and (truth := _truth(rule, call)) != "no":
+            if truth == "yes":
+                return rule, True
+            doubtful = doubtful or rule
+    return doubtful, False
+
+
+def _truth(rule: Rule, call: _Asked) -> Truth:
+    """Whether a rule that asks or denies is about the call."""
+    if not rule.is_about(call.tool.name, call.arguments, call.tool.schema):
+        return "no"
+    where = rule.touch_where
+    if not where:
+        return "yes"
+    if call.touches is None and "@writes" in where and _only_reads(call.tool):
+        return "no"
+    return touched_by(where, call.touches)
+
+
+def _allowing(rules: Sequence[Rule], call: _Asked) -> list[Rule]:
+    """Rules that allow it: one alone, or several that together cover all that is touched."""
+    parts, covered, used = _parts(call), set[Part](), list[Rule]()
+    for rule in rules:
+        if rule.decision != "allow" or not rule.is_about(call.tool.name, call.arguments, call.tool.schema):
+            continue
+        where = rule.touch_where
+        if not where:
+            return [rule]
+        if found := covered_by(where, parts):
+            used.append(rule)
+            covered |= found
+    return used if parts and covered.issuperset(parts) else []
+
+
+def _parts(call: _Asked) -> tuple[Part, ...]:
+    """All that it touches; nothing where that is not known."""
+    return () if call.touches is None or call.touches.unknown else parts_of(call.touches)
+
+
+# --- what is said of it
 
 
 _BY_RULE = {"run": "allowed by the rule", "ask": "asked about by the rule", "deny": "denied by the rule"}
 
 
-def _by_rule(decision: Literal["run", "ask", "deny"], rule: Rule) -> Verdict:
-    text = str(rule)
-    if len(text) > _LONGEST_TOLD:
-        text = text[: _LONGEST_TOLD - 1] + "…"
-    return Verdict(decision, f"{_BY_RULE[decision]}: {text}", rule)
+def _by_rule(decision: Literal["run", "ask", "deny"], *rules: Rule) -> Verdict:
+    told = _short(", and ".join(map(str, rules)))
+    return Verdict(decision, f"{_BY_RULE[decision]}: {told}", rules[0])
 
 
-def _by_mode(mode: Mode, tool: ToolDef) -> Verdict:
-    # A tool that says of itself that it reads and destroys is not taken at its better word.
-    reads = tool.read_only and not tool.destructive
+def _in_doubt(decision: Literal["ask", "deny"], rule: Rule, call: _Asked) -> Verdict:
+    why = f"{call.tool.name} does not say what it touches"
+    if call.touches is not None:
+        why = call.touches.unknown or "it touches a folder with all that is in it"
+    reason = f"it cannot be told whether a rule that denies is about it: {_short(str(rule))} ({_short(why)})"
+    return Verdict(decision, reason, rule)
+
+
+def _explained(verdict: Verdict, rules: Sequence[Rule], call: _Asked) -> Verdict:
+    """With what it is that no rule allows, where there are rules that allow some of what it might touch."""
+    some = [rule for rule in rules if rule.decision == "allow" and rule.touch_where]
+    about = [rule for rule in some if rule.is_about(call.tool.name, call.arguments, call.tool.schema)]
+    if verdict.decision == "run" or call.touches is None or not about:
+        return verdict
+    parts = _parts(call)
+    left = [each for each in parts if not any(each in covered_by(rule.touch_where, parts) for rule in about)]
+    why = call.touches.unknown or (f"no rule allows {left[0]}" if left else "")
+    return Verdict(verdict.decision, f"{verdict.reason}: {_short(why)}") if why else verdict
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_TOLD else text[: _LONGEST_TOLD - 1] + "…"
+
+
+def _only_reads(tool: ToolDef) -> bool:
+    """A tool that says of itself that it reads and destroys is not taken at its better word."""
+    return tool.read_only and not tool.destructive
+
+
+def _by_mode(mode: Mode, call: _Asked) -> Verdict:
+    tool, touches, reads = call.tool, call.touches, _only_reads(call.tool)
     if mode == "deny":
         return Verdict("deny", "in mode deny only what a rule allows may run")
     if mode == "plan" and not reads:
@@ -100,6 +189,8 @@ def _by_mode(mode: Mode, tool: ToolDef) -> Verdict:
         return Verdict("ask", f"in mode ask what changes something is asked about, as {tool.name} does")
     if mode == "accept_edits" and tool.destructive:
         return Verdict("ask", f"in mode accept_edits what destroys is asked about, as {tool.name} may")
+    if mode == "accept_edits" and touches is not None and touches.unknown and not reads:
+        return Verdict("ask", f"it is not known what {tool.name} would touch: {_short(touches.unknown)}")
     return Verdict("run", f"in mode {mode} it may run")
 
 
@@ -127,22 +218,33 @@ def always_rule(call: ToolCall) -> Rule | None:
     return Rule("allow", escaped(call.name), {"": Exact(given)})
 
 
-def check_rules(rules: Iterable[Rule], tools: Sequence[ToolDef]) -> None:
+def check_rules(rules: Iterable[Rule], tools: Sequence[ToolDef], touching: Collection[str] = ()) -> None:
     """Raises `ConfigError` for a rule that asks or denies by an argument that no tool it is about has.
 
-    Such a rule would never hold. One for tools that are not there is fine: rules are often shared.
+    Such a rule would never hold. So it is with what a tool touches that does not say: `touching` are the
+    names of those that do. A rule for tools that are not there is fine: rules are often shared.
     """
     for rule in rules:
         about = [tool for tool in tools if fits_name(rule.tool, tool.name)]
         if rule.decision == "allow" or not about:
             continue
         for path in rule.where:
-            if not any(_may_have(tool, path) for tool in about):
+            if is_touch_key(path):
+                _check_touching(rule, about, touching)
+            elif not any(_may_have(tool, path) for tool in about):
                 names = ", ".join(tool.name for tool in about)
                 raise ConfigError(
                     f"the rule {str(rule)!r} can never hold: there is no argument {path!r} in {names}",
                     hint="look for a slip of the pen in its name",
                 )
+
+
+def _check_touching(rule: Rule, about: Sequence[ToolDef], touching: Collection[str]) -> None:
+    if not has_wildcard(rule.tool) and not any(tool.name in touching for tool in about):
+        raise ConfigError(
+            f"the rule {str(rule)!r} cannot be kept: {about[0].name} does not say what it touches",
+            hint=f"let the tool say it, @tool(touches=…), or ask about all its calls: ask {about[0].name}",
+        )
 
 
 def _may_have(tool: ToolDef, path: str) -> bool:

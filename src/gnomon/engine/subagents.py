@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from gnomon.contracts.tool import ToolContext
+from gnomon.contracts.tool import ToolContext, Touches
 from gnomon.engine.budget import Budget
 from gnomon.engine.definition import Definition
 from gnomon.engine.turn import TurnState
@@ -99,6 +99,10 @@ class Subagents:
             return _object({"task": task})
         who: Meta = {"type": "string", "enum": list(self.agents), "description": "who is to do it"}
         return _object({"agent": who, "task": task})
+
+    def touches(self, arguments: str) -> Touches:
+        """Nothing by itself: what its agents call is judged by their own rules."""
+        return Touches()
 
     def task(self, arguments: str) -> Task:
         """Who is asked for what; `InvalidArguments` says what is wrong."""

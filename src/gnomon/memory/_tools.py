@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
-from gnomon.contracts.tool import Tool, ToolContext
+from gnomon.contracts.tool import Tool, ToolContext, Touches
 from gnomon.errors import GnomonError, InvalidInput, ToolFailed
 from gnomon.memory._ranking import text_of
 from gnomon.tools.function import tool
@@ -33,7 +33,7 @@ class MemoryTools:
     def all(self) -> tuple[Tool, ...]:
         return (self.remember, self.recall, self.forget, self.forget_all)
 
-    @tool(idempotent=True)
+    @tool(idempotent=True, touches=Touches())
     async def remember(self, key: str, value: str, ctx: ToolContext, only_here: bool = False) -> str:
         """Remember a fact about the user or the task, for later conversations too.
 
@@ -51,7 +51,7 @@ class MemoryTools:
         await _told(self._memory.remember(key, value, session_id=session_id, user_id=user_id))
         return "remembered"  # also when it was there: a call that runs again after a crash has one result
 
-    @tool(read_only=True)
+    @tool(read_only=True, touches=Touches())
     async def recall(self, query: str, ctx: ToolContext, limit: _Few = 5) -> list[dict[str, str]] | str:
         """Look up what was remembered, in this conversation or an earlier one.
 
@@ -66,7 +66,7 @@ class MemoryTools:
         facts = [{"key": record.key, "value": text_of(record)} for record in found]
         return facts or "nothing is remembered that fits"
 
-    @tool(destructive=True, idempotent=True)
+    @tool(destructive=True, idempotent=True, touches=Touches())
     async def forget(self, key: str, ctx: ToolContext) -> str:
         """Forget a fact for good.
 
@@ -77,7 +77,7 @@ class MemoryTools:
         was_there = await _told(self._memory.forget(key, session_id=ctx.session_id, user_id=user_id))
         return "forgotten" if was_there else "nothing is remembered under this key"
 
-    @tool(destructive=True, idempotent=True)
+    @tool(destructive=True, idempotent=True, touches=Touches())
     async def forget_all(self, ctx: ToolContext) -> str:
         """Forget everything about the user for good. Only when the user asks for it."""
         count = await _told(self._memory.forget_all(self._memory.user_of(ctx)))

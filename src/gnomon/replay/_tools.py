@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
-from gnomon.contracts.tool import OnUnknown, Tool, ToolContext
+from gnomon.contracts.tool import OnUnknown, Tool, ToolContext, Touches
 from gnomon.engine.capping import FULL_CHARS
 from gnomon.engine.definition import Toolbox
 from gnomon.engine.subagents import Subagents
@@ -64,6 +65,8 @@ class _RecordedTool:
         self.destructive, self.idempotent = told.destructive, told.idempotent
         self.max_output_chars = traits.output_chars
         self.on_unknown: OnUnknown = "tell" if traits.tell_unknown else "ask"
+        if traits.touches is not None:  # only then: who has no such method does not say it
+            self.touches: Callable[[str], Touches] = traits.touches.touches
         self._tape = tape
 
     async def execute(self, arguments: str, context: ToolContext) -> ToolResult:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from gnomon._threads import run_in_thread
 from gnomon.errors import ConfigError
 
 __all__ = ["LookupFunction", "ask", "bound_to", "takes_arguments"]
+
+_F = TypeVar("_F", bound=Callable[..., object])
 
 LookupFunction: TypeAlias = Callable[[str, dict[str, object]], object] | Callable[[str], object]
 """Takes the key of a call, and its arguments by name where it wants them; plain or async.
@@ -43,16 +45,14 @@ def _fits(signature: inspect.Signature, *given: str) -> bool:
     return True
 
 
-def bound_to(thing: object, lookup: LookupFunction) -> LookupFunction:
-    """A lookup that was written as a method, of one object."""
-    if not _takes_self(lookup):
-        return lookup
-    return cast("LookupFunction", partial(cast("Callable[..., object]", lookup), thing))
+def bound_to(thing: object, function: _F) -> _F:
+    """A function beside a tool that was written as a method, of one object."""
+    return cast("_F", partial(function, thing)) if _takes_self(function) else function
 
 
-def _takes_self(lookup: LookupFunction) -> bool:
+def _takes_self(function: Callable[..., object]) -> bool:
     try:
-        return next(iter(inspect.signature(lookup).parameters), "") == "self"
+        return next(iter(inspect.signature(function).parameters), "") == "self"
     except (TypeError, ValueError):
         return False
 

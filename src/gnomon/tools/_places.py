@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, Unpack, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from gnomon.contracts.tool import Tool, Touches
-from gnomon.errors import GnomonError
-from gnomon.tools.function import FunctionTool, PlainOptions
+from gnomon.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from gnomon.tools.workspace import Workspace
 
-__all__ = ["Placed", "SupportsWorkspace", "TouchingTool", "placed"]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+__all__ = ["Placed", "SupportsWorkspace", "placed"]
 
 
 @runtime_checkable
@@ -48,25 +43,3 @@ class Placed:
 def placed(name: str) -> Callable[[Callable[[Workspace], Tool]], Placed]:
     """A function of a workspace as what the registry knows: its docstring says what the tool is for."""
     return lambda make: Placed(name, make, make.__doc__ or "")
-
-
-class TouchingTool(FunctionTool[_P, _R]):
-    """A function with another one that says what a call would touch, of its arguments by name."""
-
-    def __init__(
-        self,
-        function: Callable[_P, _R],
-        *,
-        touches: Callable[[Mapping[str, object]], Touches],
-        **options: Unpack[PlainOptions],
-    ) -> None:
-        super().__init__(function, **options)
-        self._touches = touches
-
-    def touches(self, arguments: str) -> Touches:
-        try:
-            return self._touches(self._arguments.given(arguments))
-        except GnomonError as error:
-            return Touches(unknown=error.message)
-        except Exception as error:  # noqa: BLE001 - a call whose touch is not known is asked about, not broken
-            return Touches(unknown=f"it cannot be told what this call would touch: {type(error).__name__}")

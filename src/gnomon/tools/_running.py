@@ -12,8 +12,7 @@ from gnomon._threads import run_in_thread
 from gnomon.contracts.sandbox import Sandbox
 from gnomon.contracts.tool import Touches
 from gnomon.errors import ConfigError, GnomonError, InvalidArguments, SandboxLost, ToolFailed
-from gnomon.tools._places import TouchingTool
-from gnomon.tools.function import PlainOptions, StreamingFunctionTool
+from gnomon.tools.function import PlainOptions, StreamingFunctionTool, TouchingTool
 from gnomon.types.messages import Meta, Text
 from gnomon.types.steps import ExecOutput, ExecResult
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnomon.contracts.tool import Touches
 from gnomon.errors import AskUser, InvalidArguments
 from gnomon.tools.function import tool
 
@@ -18,7 +19,7 @@ _MOST_OPTIONS = 20
 _LONGEST_OPTION = 200
 
 
-@tool(read_only=True)
+@tool(read_only=True, touches=Touches())
 async def ask_user(question: str, options: list[str] | None = None, multiple: bool = False) -> str:
     """Ask the user something that only they can know or decide, and wait for the answer.
 

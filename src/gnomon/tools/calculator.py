@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from gnomon.contracts.tool import Touches
 from gnomon.errors import ToolFailed
 from gnomon.tools.function import tool
 
@@ -28,7 +29,7 @@ _NUMERALS = re.compile(r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
 _WORDS = re.compile(r"[^\W\d]\w*")
 
 
-@tool(read_only=True)
+@tool(read_only=True, touches=Touches())
 def calculate(expression: str) -> str:
     """The value of an arithmetic expression: exact for whole numbers, 15 digits for others.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gnomon.contracts.tool import Touches
 from gnomon.errors import ToolFailed
 from gnomon.tools.function import tool
 
@@ -15,7 +16,7 @@ __all__ = ["now"]
 _UTC = ("utc", "gmt", "z", "")
 
 
-@tool(read_only=True)
+@tool(read_only=True, touches=Touches())
 def now(timezone: str = "UTC") -> str:
     """The date and time at this moment, in ISO 8601 with its offset.
 

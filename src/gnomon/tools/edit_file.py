@@ -13,7 +13,8 @@ from gnomon.tools._file_change import LARGEST, FileChange, changing, check_text,
 from gnomon.tools._file_diff import Change, applied, difference
 from gnomon.tools._file_text import Charset, text_of
 from gnomon.tools._files import shown, to_change
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
+from gnomon.tools.function import TouchingTool
 from gnomon.types.messages import Text, ToolResult
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import cached_property, partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, get_args, overload
+from typing import Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args, overload
 
 from gnomon._threads import run_in_thread
-from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, OnUnknown, ToolContext
-from gnomon.errors import ConfigError
+from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, OnUnknown, ToolContext, Touches
+from gnomon.errors import ConfigError, GnomonError
 from gnomon.tools._lookup import LookupFunction, ask, bound_to, takes_arguments
 from gnomon.tools._results import content_of, result_of
 from gnomon.tools._signature import Arguments, describe, read_docstring
@@ -25,12 +25,17 @@ __all__ = [
     "LookupFunctionTool",
     "StreamingFunctionTool",
     "ToolOptions",
+    "TouchFunction",
+    "TouchingTool",
     "as_tool",
     "tool",
 ]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+TouchFunction: TypeAlias = Callable[[Mapping[str, object]], Touches]
+"""What a call with these arguments, by name, would touch."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -50,6 +55,7 @@ class ToolOptions(PlainOptions, total=False):
     """What `@tool(…)` takes; see there."""
 
     lookup: LookupFunction | None
+    touches: TouchFunction | Touches | None
 
 
 class FunctionTool(Generic[_P, _R]):
@@ -207,19 +213,87 @@ class LookupFunctionTool(FunctionTool[_P, _R]):
         return {**super()._options(thing), "lookup": bound_to(thing, self._lookup)}
 
 
-class _StreamingLookupFunctionTool(LookupFunctionTool[_P, _R], StreamingFunctionTool[_P, _R]):
+class TouchingTool(FunctionTool[_P, _R]):
+    """A function with another one that says what a call would touch; or with what every call touches."""
+
+    def __init__(
+        self,
+        function: Callable[_P, _R],
+        *,
+        touches: TouchFunction | Touches,
+        **options: Unpack[PlainOptions],
+    ) -> None:
+        super().__init__(function, **options)
+        self._touches = touches
+        if not isinstance(touches, Touches) and not callable(touches):
+            raise ConfigError(
+                f"tool {self.name!r}: touches is a Touches, or a function of the arguments that gives one, "
+                f"not {type(cast(object, touches)).__name__}"
+            )
+
+    def touches(self, arguments: str) -> Touches:
+        if isinstance(self._touches, Touches):
+            return self._touches
+        try:
+            found = self._touches(self._arguments.given(arguments))
+        except GnomonError as error:
+            return Touches(unknown=error.message)
+        except Exception as error:  # noqa: BLE001 - a call whose touch is not known is asked about, not broken
+            return Touches(unknown=f"it cannot be told what this call would touch: {type(error).__name__}")
+        if not isinstance(cast(object, found), Touches):
+            return Touches(unknown=f"what {self.name} touches is a Touches, not {type(found).__name__}")
+        return found
+
+    def _options(self, thing: object) -> ToolOptions:
+        touches = self._touches
+        return {
+            **super()._options(thing),
+            "touches": touches if isinstance(touches, Touches) else bound_to(thing, touches),
+        }
+
+
+class _StreamingLookupTool(LookupFunctionTool[_P, _R], StreamingFunctionTool[_P, _R]):
     """Both at once."""
+
+
+class _StreamingTouchingTool(TouchingTool[_P, _R], StreamingFunctionTool[_P, _R]):
+    """Both at once."""
+
+
+class _LookupTouchingTool(LookupFunctionTool[_P, _R], TouchingTool[_P, _R]):
+    """Both at once."""
+
+
+class _StreamingLookupTouchingTool(
+    LookupFunctionTool[_P, _R], TouchingTool[_P, _R], StreamingFunctionTool[_P, _R]
+):
+    """All three at once."""
+
+
+_KINDS: dict[tuple[bool, bool, bool], type[FunctionTool[..., Any]]] = {
+    (False, False, False): FunctionTool,
+    (True, False, False): StreamingFunctionTool,
+    (False, True, False): LookupFunctionTool,
+    (True, True, False): _StreamingLookupTool,
+    (False, False, True): TouchingTool,
+    (True, False, True): _StreamingTouchingTool,
+    (False, True, True): _LookupTouchingTool,
+    (True, True, True): _StreamingLookupTouchingTool,
+}
+"""By whether its function yields, whether it can be looked up, and whether it says what it touches."""
 
 
 def as_tool(function: Callable[_P, _R], **options: Unpack[ToolOptions]) -> FunctionTool[_P, _R]:
     """A function as the kind of tool that it asks for."""
     function = _function(function)
-    lookup = options.pop("lookup", None)
-    if lookup is None:
-        kind = StreamingFunctionTool[_P, _R] if _yields(function) else FunctionTool[_P, _R]
-        return kind(function, **cast(Any, options))
-    kind = _StreamingLookupFunctionTool[_P, _R] if _yields(function) else LookupFunctionTool[_P, _R]
-    return kind(function, lookup=lookup, **cast(Any, options))
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if value is not None or name not in _EXTRAS
+    }
+    kind = _KINDS[bool(_yields(function)), "lookup" in given, "touches" in given]
+    return kind(function, **given)
+
+
+_EXTRAS = ("lookup", "touches")
 
 
 @overload
@@ -238,6 +312,10 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Too
     When a crash leaves it open whether a call had its effect, `lookup` is asked, a
     function of the call's key (`ToolContext.idempotency_key`), or of the key and a dict of the
     arguments. Without one, `on_unknown` says who is told: "ask" a person, or "tell" the model.
+
+    `touches` says what a call touches, so that rules such as `deny *(@writes="src/**")` are about it: a
+    function of a dict of the arguments that gives a `Touches`, or a `Touches` for all calls. Of a tool that
+    does not say, it is asked wherever such a rule may be about it.
 
     A function that yields reports while it works.
     """

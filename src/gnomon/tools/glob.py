@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from gnomon.contracts.tool import Tool, ToolContext, Touches
 from gnomon.errors import InvalidInput
 from gnomon.tools._files import Files, plainly, shown
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
 from gnomon.tools._searches import Span, bracketed, folder_to_search, in_thread, pattern_below, touched_below
 from gnomon.tools._walk import Entry, Walk
+from gnomon.tools.function import TouchingTool
 
 if TYPE_CHECKING:
     from gnomon.tools.workspace import Workspace

@@ -12,7 +12,7 @@ from gnomon.errors import InvalidArguments, ToolFailed
 from gnomon.tools._files import Files, shown
 from gnomon.tools._grepping import Asked, Grepping
 from gnomon.tools._line_results import MOST_CHARS
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
 from gnomon.tools._searches import (
     Span,
     bracketed,
@@ -23,6 +23,7 @@ from gnomon.tools._searches import (
     touched_below,
 )
 from gnomon.tools._walk import Walk
+from gnomon.tools.function import TouchingTool
 
 if TYPE_CHECKING:
     from gnomon.tools.workspace import Workspace

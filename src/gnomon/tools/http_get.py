@@ -19,8 +19,9 @@ from gnomon.tools._charsets import decoded
 from gnomon.tools._fetching import Fetched, Fetching, Follow, Resolver, system_addresses
 from gnomon.tools._hosts import host_rules
 from gnomon.tools._page_text import page_text
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
 from gnomon.tools._urls import Target, read_url
+from gnomon.tools.function import TouchingTool
 from gnomon.types.messages import Text, ToolResult
 
 if TYPE_CHECKING:

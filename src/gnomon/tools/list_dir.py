@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from gnomon.contracts.tool import Tool
 from gnomon.errors import ToolFailed
 from gnomon.tools._files import Files, is_draft, plainly, reason, shown
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
+from gnomon.tools.function import TouchingTool
 
 if TYPE_CHECKING:
     from gnomon.tools.workspace import Workspace

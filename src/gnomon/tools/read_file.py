@@ -11,7 +11,8 @@ from gnomon.errors import InvalidArguments, ToolFailed
 from gnomon.tools._file_lines import LONGEST_LINE, Lines, read_lines
 from gnomon.tools._file_text import SAMPLE_BYTES, charset_of
 from gnomon.tools._files import Files, reason, shown
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
+from gnomon.tools.function import TouchingTool
 from gnomon.types._media import media_type_of
 from gnomon.types.messages import Image, Part, Text, ToolResult
 

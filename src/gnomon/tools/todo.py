@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from gnomon.contracts.tool import Touches
 from gnomon.errors import InvalidArguments
 from gnomon.tools.function import tool
 
@@ -28,7 +29,7 @@ class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
-@tool(read_only=True)
+@tool(read_only=True, touches=Touches())
 def todo(items: list[TodoItem]) -> str:
     """Keep a list of what is to be done, for work of several steps.
 

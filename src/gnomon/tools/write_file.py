@@ -9,7 +9,8 @@ from gnomon.tools._file_change import FileChange, changing, check_text, encoded
 from gnomon.tools._file_diff import Change, common_end, common_start, difference
 from gnomon.tools._file_text import SAMPLE_BYTES, Charset, charset_of, has_crlf, lines_in, text_of
 from gnomon.tools._files import shown, to_change
-from gnomon.tools._places import TouchingTool, placed
+from gnomon.tools._places import placed
+from gnomon.tools.function import TouchingTool
 from gnomon.types.messages import Text, ToolResult
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ class Touches(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `reads` and `writes` are paths: relative to the workspace where they lie in it, else absolute, with links
     resolved and '/' between names. One that ends in '/' is a folder with all that is in it. `commands` are
     argument lists, one for each part of a compound command. `hosts` are host names in lower case, without a
-    port. `unknown` says why it is not known all that the call would touch; such a call is asked about, in
-    every mode in which anybody is asked.
+    port. `unknown` says why it is not known all that the call would touch; such a call is asked about
+    where changes are, in every mode in which anybody is asked.
     """
 
     reads: tuple[str, ...] = ()
