@@ -104,8 +104,39 @@ def test_whoever_is_asked_in_a_doubt_is_told_why() -> None:
     assert decided("auto", SHELL, UNKNOWN, rule).reason == f"{told} (the variable $x)"
     assert decided("auto", READ, None, rule).reason == f"{told} (read does not say what it touches)"
     folder = decided("auto", READ, Touches(reads=("./",)), rule)
-    assert folder.reason == f"{told} (it touches a folder with all that is in it)"
+    assert folder.reason == f"{told} (all that is in a folder is not told)"
+    command = decided("auto", SHELL, runs("make all"), rule)
+    assert command.reason == f"{told} (what a command does to files is not told)"
     assert folder.rule == Rule.parse(rule)
+
+
+DOUBTED = 'deny *(@writes="kept/**")'
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([DOUBTED], {"bypass": "deny", "auto": "ask", "ask": "ask"}),
+        ([DOUBTED, "allow shell"], {"bypass": "deny", "auto": "ask", "ask": "ask"}),
+        ([DOUBTED, 'allow shell(@command="make *")'], {"bypass": "run", "auto": "run", "ask": "run"}),
+        ([DOUBTED, 'allow shell(@command="git *")'], {"bypass": "deny", "auto": "ask", "ask": "ask"}),
+        (['ask *(@reads="kept/**")'], {"bypass": "run", "auto": "ask", "ask": "ask"}),
+        (['ask *(@reads="kept/**")', 'allow shell(@command="make *")'], {"auto": "run", "ask": "run"}),
+        (['deny *(@host="*.example")'], {"bypass": "run", "auto": "run", "ask": "ask"}),
+    ],
+)
+def test_a_command_may_do_to_files_what_its_words_do_not_say(
+    rules: list[str], expected: dict[Mode, str]
+) -> None:
+    """A rule about files is in doubt of every command, but of one that somebody has allowed by its words."""
+    assert {mode: said(mode, SHELL, runs("make all"), *rules) for mode in expected} == expected
+
+
+def test_words_that_are_allowed_clear_no_other_doubt() -> None:
+    rules = (DOUBTED, 'allow shell(@command="make *")')
+    assert said("auto", SHELL, runs("make all", unknown="the variable $x"), *rules) == "ask"
+    assert said("auto", SHELL, runs("make all", writes=("kept/a",)), *rules) == "deny"
+    assert said("auto", SHELL, runs("make all", writes=("made",)), *rules) == "ask"
 
 
 def test_a_rule_that_denies_for_sure_goes_before_one_that_may() -> None:

@@ -248,7 +248,7 @@ class SupportsTouches(Protocol):
 
     - `touches` must change nothing, must be quick, and must not raise: arguments
       that it cannot read must give an `unknown`.
-    - it must name everything, or set `unknown`.
+    - it must name everything, or set `unknown`. What its commands do by themselves need not be named.
     """
 
     def touches(self, arguments: str) -> Touches: ...

@@ -29,6 +29,9 @@ _KINDS: dict[str, tuple[_Kind, ...]] = {
 _TOLD = {"read": "read", "write": "write", "host": "reach"}
 
 
+_PATHS = frozenset({"@paths", "@reads", "@writes"})
+
+
 class Part(NamedTuple):
     """One thing that a call touches: a path, a host, or a command as its words."""
 
@@ -127,13 +130,15 @@ def covered_by(where: Mapping[str, Matcher], parts: Sequence[Part]) -> frozenset
 def touched_by(where: Mapping[str, Matcher], touches: Touches | None) -> Truth:
     """Whether a rule that asks or denies is about what is touched: any part of each kind is enough.
 
-    `None` is a tool that does not say what it touches.
+    `None` is a tool that does not say what it touches. A command may change and read any file by itself,
+    whatever its words are.
     """
     if touches is None:
         return "maybe"
     parts, found = parts_of(touches), set[Truth]()
     for key, matcher in where.items():
-        found.add(_truth(matcher, _about(key, parts), is_all=not touches.unknown))
+        is_all = not touches.unknown and not (touches.commands and key in _PATHS)
+        found.add(_truth(matcher, _about(key, parts), is_all=is_all))
     return "no" if "no" in found else "maybe" if "maybe" in found else "yes"
 
 

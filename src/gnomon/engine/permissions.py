@@ -71,40 +71,46 @@ def decide(
 
     The strictest rule that matches wins, whatever their order: deny, then ask, then allow. Where it cannot be
     told whether one that denies is about the call, somebody is asked; in mode bypass, in which nobody is, it
-    is denied.
+    is denied. What a command does to files by itself is no doubt of that kind once rules allow its words.
     """
     call = _Asked(tool, arguments, touches)
-    denying, sure = _about("deny", rules, call)
+    by_mode, allowing = _by_mode(mode, call), _allowing(rules, call)
+    heeds_doubts = not _is_cleared(allowing, call)
+    denying, sure = _about("deny", rules, call, heeds_doubts)
     if denying is not None and sure:
         return _by_rule("deny", denying)
-    by_mode = _by_mode(mode, call)
     if mode == "bypass":
         return by_mode if denying is None else _in_doubt("deny", denying, call)
-    asking, _ = _about("ask", rules, call)
-    if mode == "plan" and by_mode.decision != "run":
+    if (mode == "plan" and by_mode.decision != "run") or (mode == "deny" and not allowing):
         return by_mode
-    allowing = _allowing(rules, call) if mode != "plan" else []
-    if mode == "deny" and not allowing:
-        return by_mode
+    asking, _ = _about("ask", rules, call, heeds_doubts)
     if asking is not None:
         return _by_rule("ask", asking)
     if denying is not None:
         return _in_doubt("ask", denying, call)
-    return _by_rule("run", *allowing) if allowing else _explained(by_mode, rules, call)
+    return _by_rule("run", *allowing) if allowing and mode != "plan" else _explained(by_mode, rules, call)
 
 
 # --- which rules are about a call
 
 
-def _about(decision: RuleDecision, rules: Sequence[Rule], call: _Asked) -> tuple[Rule | None, bool]:
+def _about(
+    decision: RuleDecision, rules: Sequence[Rule], call: _Asked, heeds_doubts: bool
+) -> tuple[Rule | None, bool]:
     """The first rule of that kind that is surely about the call, else one that may be; and whether it is."""
     doubtful: Rule | None = None
     for rule in rules:
         if rule.decision == decision and (truth := _truth(rule, call)) != "no":
             if truth == "yes":
                 return rule, True
-            doubtful = doubtful or rule
+            doubtful = doubtful or (rule if heeds_doubts else None)
     return doubtful, False
+
+
+def _is_cleared(allowing: Sequence[Rule], call: _Asked) -> bool:
+    """Whether all that is in doubt is what commands do to files themselves, and rules allow their words."""
+    has_commands = call.touches is not None and bool(call.touches.commands) and not call.touches.unknown
+    return has_commands and any(rule.touch_where for rule in allowing)
 
 
 def _truth(rule: Rule, call: _Asked) -> Truth:
@@ -153,7 +159,8 @@ def _by_rule(decision: Literal["run", "ask", "deny"], *rules: Rule) -> Verdict:
 def _in_doubt(decision: Literal["ask", "deny"], rule: Rule, call: _Asked) -> Verdict:
     why = f"{call.tool.name} does not say what it touches"
     if call.touches is not None:
-        why = call.touches.unknown or "it touches a folder with all that is in it"
+        by_itself = "what a command does to files" if call.touches.commands else "all that is in a folder"
+        why = call.touches.unknown or f"{by_itself} is not told"
     reason = f"it cannot be told whether a rule that denies is about it: {_short(str(rule))} ({_short(why)})"
     return Verdict(decision, reason, rule)
 
