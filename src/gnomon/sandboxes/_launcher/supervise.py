@@ -206,7 +206,7 @@ class _Supervisor:
             if before[0] - now[0] > most or before[1] - now[1] > 100_000:
                 if tree.written(self._order.disk_of, self._began, most):
                     return True
-                return tree.unlinked_bytes(os.getpid()) > most
+                return tree.unlinked_bytes(tree.descendants(os.getpid())) > most
         return False
 
     # --- the end
