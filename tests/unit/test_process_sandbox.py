@@ -449,11 +449,10 @@ async def test_a_supervisor_that_has_stopped_holds_nobody_up(tmp_path: Path) -> 
         await _beats(tmp_path)
         (supervisor,) = _children(starter.pid)
         os.kill(supervisor, signal.SIGSTOP)
-        try:
-            result = await asyncio.wait_for(run, 5)
-        finally:
-            os.kill(supervisor, signal.SIGKILL)
-        assert result.timed_out
+        done, _ = await asyncio.wait({run}, timeout=5)
+        os.kill(supervisor, signal.SIGKILL)
+        assert done
+        assert run.result().timed_out
 
 
 def _children(pid: int) -> list[int]:
