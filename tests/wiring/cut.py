@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from cuts import CUTS, ROOT, TESTS, Cut
 
-__all__ = ["NotHere", "check_uncut", "misplaced", "tried"]
+__all__ = ["NotHere", "check_uncut", "judged", "misplaced", "tried"]
 
 _LIMIT_S = "15"
 """How long a test may take that waits for what does not come."""
@@ -83,12 +83,13 @@ def tried(cut: Cut) -> Noticed:
         made = _copied(Path(folder)) / "gnomon" / cut.path
         made.write_text(made.read_text("utf-8").replace(cut.old, cut.new), "utf-8")
         try:
-            return _judged(_run(Path(folder), [cut.test], _PATIENCE_S))
+            return judged(_run(Path(folder), [cut.test], _PATIENCE_S))
         except subprocess.TimeoutExpired:
             return Noticed("the test did not end")
 
 
-def _judged(ended: subprocess.CompletedProcess[str]) -> Noticed:
+def judged(ended: subprocess.CompletedProcess[str]) -> Noticed:
+    """What a run of the test with the cut shows."""
     if ended.returncode == 0 and " passed" not in ended.stdout:
         why = _SKIPPED.search(ended.stdout)
         raise NotHere(why[1] if why else "its test is skipped here")

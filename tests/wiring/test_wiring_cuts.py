@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import random
+from subprocess import CompletedProcess
 
 import pytest
-from cut import NotHere, misplaced, tried
+from cut import NotHere, judged, misplaced, tried
 from cuts import CUTS, Cut
 
 SEED = os.environ.get("GNOMON_TEST_SEED", "1")
@@ -56,3 +57,21 @@ def test_a_wire_that_is_cut_is_missed_by_its_test(cut: Cut) -> None:
 def test_a_cut_that_shows_nothing_is_told_apart(old: str, new: str, said: str) -> None:
     test = "flows/test_wired_hooks.py::test_hooks_are_closed_with_their_agent"
     assert said in tried(Cut("a trial", "agent.py", old, new, test)).wrong
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "E   gnomon.errors.SandboxLost: what held the command broke: NameError: name 'x' is not defined",
+        "E   gnomon.errors.SandboxError: the sandbox could not be set up: limits: no such thing",
+        "E           AssertionError: the attack trace was not made: exit code 127",
+    ],
+)
+def test_a_sandbox_that_is_broken_is_told_from_one_that_holds_less(said: str) -> None:
+    assert "torn and not cut" in judged(CompletedProcess([], 1, f"F\n{said}\n1 failed", "")).wrong
+
+
+def test_a_test_that_is_skipped_shows_nothing() -> None:
+    said = "s\n==== skipped, and why ====\n    1  podman is not installed\n1 skipped in 0.1s\n"
+    with pytest.raises(NotHere, match="podman is not installed"):
+        judged(CompletedProcess([], 0, said, ""))
