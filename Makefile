@@ -83,7 +83,8 @@ soak: $(VENV)/.dev $(VENV)/.local servers
 	@echo "==> running the long suites whole"
 	@GNOMON_SOAK=1 $(PYTEST)
 
-# Each line that wires an agent is taken out of a copy in turn: the test that is named for it must fail.
+# Each line that wires an agent and each protection of a sandbox is taken out of a copy in turn: the test that
+# is named for it must fail.
 wiring: $(VENV)/.dev
 	@$(BIN)/python tests/wiring/cut.py $(if $(K),-k "$(K)")
 

@@ -182,17 +182,24 @@ async def test_a_folder_to_start_in(tmp_path: Path) -> None:
             assert cwd in str(raised.value), said
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+@pytest.mark.parametrize("without", RUNGS)
+async def test_root_keeps_none_of_its_rights(without: tuple[Any, ...]) -> None:
+    async with opened(without=without, require="none") as sandbox:
+        asked = ["-E", "^(Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs)", "/proc/self/status"]
+        result = await sandbox.execute("grep", asked, 20.0)
+    told = dict(line.split(":\t") for line in result.text.splitlines())
+    assert told.pop("NoNewPrivs") == "1"
+    assert set(told.values()) == {"0" * 16}, told
+    assert len(told) == 4
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder to somebody else")
 @pytest.mark.parametrize("without", [(), ("bubblewrap",)])
 async def test_root_runs_commands_as_whoever_owns_the_workspace(
     without: tuple[Any, ...], tmp_path: Path
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if Path(tempfile.gettempdir()) in folder.parents:
-            folder.chmod(0o755)
-    work = tmp_path / "work"
-    work.mkdir()
-    os.chown(work, 4321, 4321)
+    work = _somebodys(tmp_path)
     async with opened(work, without=without) as sandbox:
         result = await sh(sandbox, "cat in; echo out > made; echo $?", files={"in": b"given "})
     assert result.text == "given 0\n", result.error_text
@@ -229,6 +236,19 @@ async def test_closing_ends_what_runs(without: tuple[Any, ...], tmp_path: Path) 
             await sh(sandbox, "true")
 
 
+@pytest.mark.parametrize("without", RUNGS)
+async def test_a_deadline_is_kept_while_the_program_is_busy(without: tuple[Any, ...], tmp_path: Path) -> None:
+    """It is another process that looks at the clock."""
+    async with opened(tmp_path, without=without, require="none") as sandbox:
+        run = asyncio.ensure_future(sh(sandbox, _BEATING, timeout_s=1.0))
+        await _beats(tmp_path)
+        time.sleep(1.5)  # noqa: ASYNC251 - nothing runs on the loop meanwhile
+        (tmp_path / "beat").unlink(missing_ok=True)
+        time.sleep(0.3)  # noqa: ASYNC251
+        assert not (tmp_path / "beat").exists()
+        assert (await run).timed_out
+
+
 async def test_closing_a_stream_ends_the_command(tmp_path: Path) -> None:
     async with opened(tmp_path) as sandbox:
         stream = sandbox.execute_stream("sh", ["-c", "echo first; " + _BEATING], 20.0)
@@ -252,7 +272,10 @@ async def test_a_command_goes_by_its_own_sandbox_when_the_program_has_two() -> N
         assert await other.read_file("file") is None
 
 
-_BEATING = 'trap "" INT TERM HUP; while :; do echo beat > beat; sleep 0.02; done'
+# Not for ever: where nothing ends it, the machine is none the worse.
+_BEATING = (
+    'trap "" INT TERM HUP; n=0; while [ $n -lt 1500 ]; do echo beat > beat; sleep 0.02; n=$((n + 1)); done'
+)
 
 
 async def _beats(folder: Path) -> None:
@@ -324,6 +347,60 @@ async def test_a_slow_reader_of_single_bytes_keeps_little_waiting() -> None:
         assert len(shown) < 10, "small pieces are joined while nobody takes them"
 
 
+# --- limits -------------------------------------------------------------------------------
+
+_EACH_ALONE = [("cgroups",), ("bubblewrap", "cgroups"), ("bubblewrap", "landlock", "seccomp", "cgroups")]
+"""Where there is a watch, and what the kernel holds of a process by itself."""
+
+
+@pytest.mark.parametrize("without", _EACH_ALONE)
+async def test_memory_is_refused_before_it_is_used(without: tuple[Any, ...]) -> None:
+    """A watch sees what is used, and no earlier."""
+    code = """
+import mmap
+try:
+    print(len(mmap.mmap(-1, 512 << 20, mmap.MAP_PRIVATE)))
+except OSError:
+    print("refused")
+"""
+    async with opened(without=without, require="none") as sandbox:
+        result = await sandbox.execute(
+            sandbox.python, ["-c", code], 20.0, limits=ExecLimits(memory_bytes=128 << 20)
+        )
+    assert (result.text, result.note) == ("refused\n", ""), result
+
+
+@pytest.mark.parametrize("without", RUNGS)
+async def test_a_file_is_no_larger_than_the_limit_also_where_it_takes_no_room(
+    without: tuple[Any, ...], tmp_path: Path
+) -> None:
+    async with opened(tmp_path, without=without, require="none") as sandbox:
+        result = await sh(sandbox, "exec truncate -s 64M file", limits=ExecLimits(disk_bytes=16 << 20))
+    assert result.exit_code != 0
+    assert (tmp_path / "file").stat().st_size <= 16 << 20
+
+
+async def test_in_namespaces_a_process_too_many_is_refused_and_nobody_is_ended_for_it(tmp_path: Path) -> None:
+    workspace = _somebodys(tmp_path)  # the kernel counts no processes of root's
+    script = "n=0; while [ $n -lt 100 ]; do sleep 5 & echo >> count; n=$((n + 1)); done; sleep 1"
+    async with opened(workspace, without=("cgroups",), require="namespaces") as sandbox:
+        result = await sh(sandbox, script, limits=ExecLimits(processes=24))
+    assert (result.note, result.timed_out) == ("", False), result
+    assert 20 <= len((workspace / "count").read_text()) <= 24
+
+
+def _somebodys(folder: Path) -> Path:
+    """A workspace whose owner is not root, as whom commands then run."""
+    made = folder / "somebodys"
+    made.mkdir()
+    if os.geteuid() == 0:
+        for each in (folder, *folder.parents):
+            if Path(tempfile.gettempdir()) in each.parents:
+                each.chmod(0o755)
+        os.chown(made, 4321, 4321)
+    return made
+
+
 # --- what can go wrong around it -----------------------------------------------------------
 
 
@@ -333,6 +410,25 @@ async def test_a_launcher_that_was_ended_is_started_again() -> None:
         for _ in range(10):
             os.kill(starter.pid, signal.SIGKILL)
             assert (await sh(sandbox, "echo again")).text == "again\n"
+
+
+async def test_the_launcher_has_no_variable_and_no_file_of_the_programs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOST_SECRET", "s3cret")
+    left_open = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.set_inheritable(left_open, True)
+        async with opened() as sandbox:
+            await sh(sandbox, "true")
+            os.kill(starter.pid, signal.SIGKILL)
+            await sh(sandbox, "true")
+            process = Path(f"/proc/{starter.pid}")
+            assert (process / "environ").read_bytes() == b"LC_ALL=C.UTF-8\0"
+            files = sorted(os.readlink(each).partition(":")[0] for each in (process / "fd").iterdir())
+    finally:
+        os.close(left_open)
+    assert files == ["/dev/null"] * 3 + ["socket"]
 
 
 async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on(tmp_path: Path) -> None:
@@ -345,6 +441,18 @@ async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on
             await run
         await asyncio.sleep(0.2)
         await _is_still(tmp_path)
+
+
+async def test_a_supervisor_that_has_stopped_holds_nobody_up(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        run = asyncio.ensure_future(sh(sandbox, _BEATING, timeout_s=1.0))
+        await _beats(tmp_path)
+        (supervisor,) = _children(starter.pid)
+        os.kill(supervisor, signal.SIGSTOP)
+        done, _ = await asyncio.wait({run}, timeout=5)
+        os.kill(supervisor, signal.SIGKILL)
+        assert done
+        assert run.result().timed_out
 
 
 def _children(pid: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -168,6 +169,51 @@ os.chmod("file", 0o700)
         await sandbox.close()
     assert result.text.split() == ["1"] * 6, result.error_text
     assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o700
+
+
+_LEAVE = """
+import os
+for leave in (os.setsid, lambda: os.setpgid(0, 0), lambda: os.setpgid(0, os.getppid())):
+    child = os.fork()
+    if not child:
+        try:
+            leave()
+        except PermissionError:
+            os._exit(1)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1] >> 8)
+"""
+
+
+async def test_without_namespaces_nobody_leaves_its_process_group() -> None:
+    sandbox = ProcessSandbox(without=("bubblewrap",))
+    try:
+        result = await sandbox.execute(sandbox.python, ["-c", _LEAVE], 20.0)
+    finally:
+        await sandbox.close()
+    assert result.text.split() == ["1", "1", "1"], result.error_text
+
+
+# getpid of a 32-bit machine, by the door that such programs take: mov eax, 20; int 0x80; ret
+_OTHER_NUMBERS = """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("b814000000cd80c3"))
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+print("came back with", call(), flush=True)
+"""
+
+
+@on_x86
+@pytest.mark.parametrize("without", [(), ("bubblewrap",), ("bubblewrap", "landlock")])
+async def test_a_call_by_the_numbers_of_another_machine_ends_who_makes_it(without: tuple[Any, ...]) -> None:
+    """They mean other calls: what is refused by one number would be allowed by the other."""
+    sandbox = ProcessSandbox(without=without, require="none")
+    try:
+        result = await sandbox.execute(sandbox.python, ["-c", _OTHER_NUMBERS], 20.0)
+    finally:
+        await sandbox.close()
+    assert (result.exit_code, result.text) == (128 + signal.SIGSYS, ""), result
 
 
 _UNDER_A_FILTER = """

@@ -15,7 +15,7 @@ from typing import Any
 from gnomon.errors import SandboxError
 from gnomon.sandboxes._container_box import Box
 from gnomon.sandboxes._engine_wire import Attached, in_background, shortened
-from gnomon.sandboxes._launcher.tree import written
+from gnomon.sandboxes._launcher.tree import unlinked_bytes, written
 from gnomon.sandboxes._limits import Limits
 from gnomon.sandboxes._output import Kept, StreamName
 from gnomon.sandboxes._run import Ending, Failed
@@ -190,9 +190,18 @@ class Exec:
             if sight is not None and sight.cpu_s() - cpu_before > self._limits.cpu_s:
                 return "cpu"
             if _is_fuller(free, _free(self._workspace), most) and await asyncio.wrap_future(
-                in_background(lambda: written([self._workspace], began, most))
+                in_background(lambda: self._fills_the_disk(began))
             ):
                 return "disk"
+
+    def _fills_the_disk(self, since: float) -> bool:
+        """From a thread. Files without a name are found by the processes that have them open."""
+        most, sight = self._limits.disk_bytes, self._box.sight
+        if written([self._workspace], since, most):
+            return True
+        with suppress(OSError):  # it has just ended
+            return sight is not None and unlinked_bytes(sight.members()) > most
+        return False
 
     # --- how it ended
 

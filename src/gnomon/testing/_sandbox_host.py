@@ -50,16 +50,22 @@ class Folder:
     def text_of(self, name: str) -> str:
         return Path(self.path, name).read_text()
 
-    def _state(self) -> list[tuple[str, str, int, int]]:
-        """Names, contents, modes and times of all that is in it."""
+    def _state(self) -> list[tuple[str, str, int, int, list[str]]]:
+        """Names, contents, modes, times and extended attributes of all that is in it."""
         found = [self.path, *(os.path.join(self.path, name) for name in sorted(os.listdir(self.path)))]
         return [self._of(path) for path in found]
 
-    def _of(self, path: str) -> tuple[str, str, int, int]:
+    def _of(self, path: str) -> tuple[str, str, int, int, list[str]]:
         facts = os.lstat(path)
         text = Path(path).read_text() if stat.S_ISREG(facts.st_mode) else ""
         time = facts.st_mtime_ns if stat.S_ISREG(facts.st_mode) else 0
-        return os.path.relpath(path, self.path), text, facts.st_mode, time
+        return os.path.relpath(path, self.path), text, facts.st_mode, time, _attributes(path)
+
+
+def _attributes(path: str) -> list[str]:
+    with suppress(OSError, AttributeError):  # not every system has them
+        return sorted(os.listxattr(path, follow_symlinks=False))
+    return []
 
 
 class Listeners:

@@ -40,6 +40,12 @@ at=0; while [ $at -lt {_DISK_MB // 8} ]; do
 dd if=/dev/zero of="$1/many$at" bs=1048576 count=8 2> /dev/null || break; at=$((at + 1)); done
 [ $at -lt {_DISK_MB // 8} ] || {{ sleep 1; echo all; }}; rm -f "$1"/many*
 """
+# Files that nobody finds by a name any more, and that are still there while they are open.
+_HIDDEN = """
+for at in 3 4 5 6 7 8 9; do eval "exec $at> '$1/hidden'" && rm "$1/hidden"
+dd if=/dev/zero bs=1048576 count=15 2> /dev/null >&$at || exit 1; done; sleep 1; echo all
+"""
+_PLACES = (".", "/tmp", "/dev/shm", "/dev", "/run", "/")  # noqa: S108 - of the sandbox
 _DEPTH = 7
 _FORK_BOMB = f"""
 bomb() {{ echo >> count; [ $1 -le 0 ] || {{ bomb $(($1 - 1)) & bomb $(($1 - 1)) & }}; sleep 1; }}
@@ -136,13 +142,13 @@ class SandboxLimits(SandboxSuite):
             expect("sizes of both streams, and truncated", (_OUTPUT // 2, _OUTPUT // 2, False), sizes)
 
     async def test_a_command_fills_no_disk(self) -> None:
-        """X3: by one large file or by many, in the workspace or in what is temporary."""
+        """X3: by one large file or by many, with or without a name, wherever it may write."""
         self.needs("disk")
         async with self.open() as sandbox:
-            for script in (_LARGE, _MANY):
-                for place in (".", "/tmp"):  # noqa: S108 - of the sandbox
+            for script in (_LARGE, _MANY, _HIDDEN):
+                for place in _PLACES:
                     result = await sh(sandbox, script, place, limits=_DISK)
-                    expect("whether a disk bomb went off", False, "all" in result.text)
+                    expect(f"whether a disk bomb in {place} went off", False, "all" in result.text)
                     await sh(sandbox, "rm -f ./large ./many*")
 
     async def _expect_held(

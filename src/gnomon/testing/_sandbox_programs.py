@@ -545,7 +545,8 @@ def allocate_together(children: int, each_mb: int) -> list[str]:
     import time
 
     def has_it() -> None:
-        room = bytearray(b"x" * (each_mb << 20))
+        room = bytearray(each_mb << 20)  # not made from another, which would be there beside it
+        room[::4096] = b"x" * (len(room) // 4096)
         os.write(told, b"+")
         time.sleep(30)
         del room
@@ -572,8 +573,8 @@ def allocate_together(children: int, each_mb: int) -> list[str]:
             count += len(got)
             if not got:
                 break
-        if all(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) for child in started):
-            break
+        if any(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) for child in started):
+            break  # one was ended, so they will not all have it at a time
     living = [
         child for child in started if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     ]

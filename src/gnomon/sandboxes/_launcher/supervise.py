@@ -106,14 +106,26 @@ class _Supervisor:
             self._said += piece
             self._inner = _told(self._said, "child-pid")
         if self._inner:
-            import resource
-
             with suppress(OSError):
-                most = self._order.processes + 1  # and process 1 of the namespace
-                resource.prlimit(self._inner, resource.RLIMIT_NPROC, (most, most))
+                self._limit_processes_of(self._inner)
         with suppress(OSError):
             os.write(self._release, b"1")
         os.close(self._release)
+
+    def _limit_processes_of(self, pid: int) -> None:
+        """The kernel wants the same user and group, or a right that root in a container may not have."""
+        import resource
+
+        most = self._order.processes + 1  # and process 1 of the namespace
+        own = os.getuid(), os.getgid()
+        if self._order.uid >= 0:
+            os.setresgid(self._order.gid, -1, -1)
+            os.setresuid(self._order.uid, -1, -1)
+        try:
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (most, most))
+        finally:
+            os.setresuid(own[0], -1, -1)
+            os.setresgid(own[1], -1, -1)
 
     def _is_ready(self, descriptor: int) -> bool:
         """Whether there is something to read before the deadline."""
@@ -206,7 +218,7 @@ class _Supervisor:
             if before[0] - now[0] > most or before[1] - now[1] > 100_000:
                 if tree.written(self._order.disk_of, self._began, most):
                     return True
-                return tree.unlinked_bytes(os.getpid()) > most
+                return tree.unlinked_bytes(tree.descendants(os.getpid())) > most
         return False
 
     # --- the end

@@ -7,7 +7,7 @@ import resource
 import signal
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -141,10 +141,10 @@ def _entries(folder: str) -> Iterator[os.stat_result]:
             continue
 
 
-def unlinked_bytes(pid: int) -> int:
-    """What files take that have no name any more, and are still open somewhere below it."""
+def unlinked_bytes(members: Iterable[int]) -> int:
+    """What files take that have no name any more, and that one of these processes still has open."""
     seen: dict[tuple[int, int], int] = {}
-    for member in descendants(pid):
+    for member in members:
         folder = f"/proc/{member}/fd"
         with suppress(OSError):
             for name in os.listdir(folder):
