@@ -75,7 +75,7 @@ class _Supervisor:
         self._child, report = socket.socketpair()
         kept = self._wire_wrapper() if self._order.is_wrapped else ()
         self._send({"begins": os.getpid()})  # before it does: who did not hear this may ask once more
-        self._pid = os.fork()
+        self._pid = self._fork()
         if self._pid == 0:
             self._child.close()
             child.become(self._order, stdio, kept, report)
@@ -85,6 +85,18 @@ class _Supervisor:
             os.close(descriptor)
         if self._order.is_wrapped:
             self._limit_processes()
+
+    def _fork(self) -> int:
+        """Into its control group where that is of version 2; else the child joins it."""
+        groups = self._order.cgroups
+        for path in groups:
+            folder, name = os.path.split(path)
+            if name == "cgroup.procs":
+                with suppress(OSError):  # an older kernel, or one that may not be asked for this
+                    pid = kernel.fork_into(folder)
+                    self._order = self._order._replace(cgroups=[each for each in groups if each != path])
+                    return pid
+        return os.fork()
 
     def _wire_wrapper(self) -> tuple[int, ...]:
         """The descriptors bubblewrap is given; their numbers take the places of names in its arguments."""
