@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -339,7 +339,7 @@ async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on
     async with opened(tmp_path) as sandbox:
         run = asyncio.ensure_future(sh(sandbox, _BEATING))
         await _beats(tmp_path)
-        (supervisor,) = _children(starter.pid)
+        (supervisor,) = [pid for pid in _children(starter.pid) if _children(pid)]
         os.kill(supervisor, signal.SIGKILL)
         with pytest.raises(SandboxLost, match="nobody knows what became of it"):
             await run
@@ -347,8 +347,54 @@ async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on
         await _is_still(tmp_path)
 
 
+async def test_a_supervisor_that_was_ended_before_its_command_is_missed_by_nobody() -> None:
+    async with opened() as sandbox:
+        await sh(sandbox, "true")
+        for _ in range(3):
+            os.kill(await _the_one_that_waits(), signal.SIGKILL)
+            assert (await sh(sandbox, "echo again")).text == "again\n"
+
+
+def test_nothing_waits_for_commands_of_a_program_that_has_ended() -> None:
+    code = """
+import asyncio
+from pathlib import Path
+from gnomon.sandboxes.process import ProcessSandbox
+from gnomon.sandboxes._starter import starter
+
+async def once():
+    sandbox = ProcessSandbox()
+    await sandbox.execute("true", [], 20.0)
+    await sandbox.close()
+    while not (waiting := Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()):
+        await asyncio.sleep(0.01)
+    print(starter.pid, waiting)
+
+asyncio.run(once())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    left = [Path("/proc", word) for word in done.stdout.decode().split()]
+    assert len(left) == 2
+    until = time.monotonic() + 5
+    while any(each.exists() for each in left) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [each for each in left if each.exists()] == []
+
+
+async def _the_one_that_waits() -> int:
+    """A supervisor is there before its command. Those of the commands before it tell of the end, then end."""
+    async with asyncio.timeout(5):
+        while True:
+            before = _children(starter.pid)
+            await asyncio.sleep(0.05)
+            if len(before) == 1 and before == _children(starter.pid):
+                return before[0]
+
+
 def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with suppress(OSError):  # it has just ended
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def test_a_fork_of_the_program_has_a_launcher_of_its_own() -> None:
@@ -424,9 +470,7 @@ async def test_nothing_is_left_open_or_running_behind_many_commands() -> None:
         for _ in range(20):
             await sh(sandbox, "sleep 100 & true")
         assert len(os.listdir("/proc/self/fd")) == before
-        async with asyncio.timeout(5):
-            while _children(starter.pid):  # noqa: ASYNC110 - a supervisor tells of the end, then ends itself
-                await asyncio.sleep(0.01)
+        await _the_one_that_waits()
 
 
 def test_a_starter_whose_process_cannot_run_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
