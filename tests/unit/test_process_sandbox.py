@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from gnomon._beneath import Beneath
 from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
 from gnomon.sandboxes._starter import Starter, starter
+from gnomon.sandboxes._workspace import put
 from gnomon.sandboxes.process import ProcessSandbox
 from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult
 
@@ -200,6 +202,16 @@ async def test_root_runs_commands_as_whoever_owns_the_workspace(
     assert (work / "in").stat().st_uid == 4321
 
 
+def test_a_file_that_another_command_takes_away_at_once_is_no_bug(tmp_path: Path) -> None:
+    class Fleeting(Beneath):
+        def write(self, path: str, data: bytes, **options: Any) -> None:
+            super().write(path, data, **options)
+            os.remove(tmp_path / path)
+
+    with pytest.raises(InvalidInput, match="'in' went away while it was put there: No such file"):
+        put(Fleeting(str(tmp_path)), ".", {"in": b"given"}, (os.geteuid(), os.getegid()))
+
+
 # --- its end ----------------------------------------------------------------------------
 
 
@@ -339,8 +351,7 @@ async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on
     async with opened(tmp_path) as sandbox:
         run = asyncio.ensure_future(sh(sandbox, _BEATING))
         await _beats(tmp_path)
-        (supervisor,) = [pid for pid in _children(starter.pid) if _children(pid)]
-        os.kill(supervisor, signal.SIGKILL)
+        os.kill(await _the_one_at_work(), signal.SIGKILL)
         with pytest.raises(SandboxLost, match="nobody knows what became of it"):
             await run
         await asyncio.sleep(0.2)
@@ -379,6 +390,13 @@ asyncio.run(once())
     while any(each.exists() for each in left) and time.monotonic() < until:
         time.sleep(0.01)
     assert [each for each in left if each.exists()] == []
+
+
+async def _the_one_at_work() -> int:
+    async with asyncio.timeout(5):
+        while len(found := [pid for pid in _children(starter.pid) if _children(pid)]) != 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # what is left of another test is still ending
+        return found[0]
 
 
 async def _the_one_that_waits() -> int:
