@@ -6,10 +6,9 @@ import os
 import select
 import signal
 import socket
-from contextlib import suppress
 from typing import NoReturn
 
-from .supervise import supervise
+from .supervise import get_ready, supervise
 
 __all__ = ["serve"]
 
@@ -52,9 +51,7 @@ def _next(channel: socket.socket) -> bytes:
 
 def _stand_by(channel: socket.socket, tell: int) -> NoReturn:
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        with suppress(OSError):
-            os.setsid()
+        wake = get_ready()
         descriptors = _received(channel)
         os.write(tell, _TAKEN if descriptors else _OVER)
         if len(descriptors) == _DESCRIPTORS:
@@ -62,7 +59,7 @@ def _stand_by(channel: socket.socket, tell: int) -> NoReturn:
             channel.close()
             status, order, *stdio = descriptors
             heard = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=status)
-            supervise(heard, order, (stdio[0], stdio[1], stdio[2]))
+            supervise(heard, order, (stdio[0], stdio[1], stdio[2]), wake)
     finally:
         os._exit(0)
 
