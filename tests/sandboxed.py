@@ -12,14 +12,28 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gnomon import Tool, ToolContext, ToolProgress, ToolResult
 from gnomon.contracts.tool import SupportsProgress
 from gnomon.sandboxes._survey import Protection
 from gnomon.sandboxes.process import ProcessSandbox
+from gnomon.testing import SandboxContract
 from gnomon.tools.workspace import Workspace
 
 RUNGS: list[tuple[Protection, ...]] = [(), ("cgroups",), ("bubblewrap",)]
 """What is left out of a sandbox that still keeps a command from the host."""
+
+_SOAK = os.environ.get("GNOMON_SOAK") == "1"
+_SEED = int(os.environ.get("GNOMON_TEST_SEED") or "1")
+_CHECKS = sorted(name for name in dir(SandboxContract) if name.startswith("test_"))
+_SAMPLED = _CHECKS if _SOAK else random.Random(_SEED).sample(_CHECKS, 8)
+
+
+def sample(request: pytest.FixtureRequest, why: str) -> None:
+    """Skips a check of the suite unless it is one of a few, which are others with another seed."""
+    if request.node.name not in _SAMPLED:
+        pytest.skip(f"{why}: `make soak` runs the whole suite")
 
 
 @asynccontextmanager

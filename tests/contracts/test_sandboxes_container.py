@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
 import pytest
 
+import sandboxed
+from gnomon.sandboxes._engines import Engine, engine_for
 from gnomon.sandboxes.container import ContainerSandbox
 from gnomon.testing import SandboxContract
 from gnomon.testing._sandbox_suite import PROTECTIONS
 from gnomon.types.steps import ExecLimits, IsolationLevel
 from servers import containers
 
-SOAK = os.environ.get("GNOMON_SOAK") == "1"
-SEED = int(os.environ.get("GNOMON_TEST_SEED") or "1")
-CHECKS = sorted(name for name in dir(SandboxContract) if name.startswith("test_"))
-SAMPLED = CHECKS if SOAK else random.Random(SEED).sample(CHECKS, 8)
 IMAGE = ""
+_HELD: Engine | None = None
+"""While somebody has the engine, its service runs: it is not started anew for each check."""
 
 
 def setup_module() -> None:
-    global IMAGE
+    global IMAGE, _HELD
     IMAGE = containers.image()
+    _HELD = engine_for("podman")
+
+
+def teardown_module() -> None:
+    if _HELD is not None:
+        _HELD.close()
 
 
 class InContainers(SandboxContract):
@@ -80,5 +85,4 @@ class TestNewEachTime(InContainers):
 
     @pytest.fixture(autouse=True)
     def _sample(self, request: pytest.FixtureRequest) -> None:
-        if request.node.name not in SAMPLED:
-            pytest.skip("a new container for each command: `make soak` runs the whole suite")
+        sandboxed.sample(request, "a new container for each command")

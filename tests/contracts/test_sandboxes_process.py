@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
+import pytest
+
+import sandboxed
 from gnomon.sandboxes.process import ProcessSandbox
 from gnomon.testing import SandboxContract
 from gnomon.types.steps import ExecLimits, IsolationLevel
@@ -66,10 +69,16 @@ class TestWithoutCgroups(OnARung):
 
 
 class TestWithoutLandlock(OnARung):
+    """Beside bubblewrap it is not used: some of the checks, by GNOMON_TEST_SEED."""
+
     __test__ = True
     without = {"landlock"}
     level = "namespaces"
     holds = ALL
+
+    @pytest.fixture(autouse=True)
+    def _sample(self, request: pytest.FixtureRequest) -> None:
+        sandboxed.sample(request, "bubblewrap does not use Landlock")
 
 
 class TestWithoutBubblewrap(OnARung):

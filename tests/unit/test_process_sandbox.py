@@ -11,14 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gnomon._beneath import Beneath
 from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
 from gnomon.sandboxes._starter import Starter, starter
+from gnomon.sandboxes._workspace import put
 from gnomon.sandboxes.process import ProcessSandbox
 from gnomon.types.steps import ExecLimits, ExecOutput, ExecResult
 
@@ -205,6 +207,16 @@ async def test_root_runs_commands_as_whoever_owns_the_workspace(
     assert result.text == "given 0\n", result.error_text
     assert (work / "made").stat().st_uid == 4321
     assert (work / "in").stat().st_uid == 4321
+
+
+def test_a_file_that_another_command_takes_away_at_once_is_no_bug(tmp_path: Path) -> None:
+    class Fleeting(Beneath):
+        def write(self, path: str, data: bytes, **options: Any) -> None:
+            super().write(path, data, **options)
+            os.remove(tmp_path / path)
+
+    with pytest.raises(InvalidInput, match="'in' went away while it was put there: No such file"):
+        put(Fleeting(str(tmp_path)), ".", {"in": b"given"}, (os.geteuid(), os.getegid()))
 
 
 # --- its end ----------------------------------------------------------------------------
@@ -435,8 +447,7 @@ async def test_a_supervisor_that_was_ended_is_a_lost_sandbox_and_nothing_goes_on
     async with opened(tmp_path) as sandbox:
         run = asyncio.ensure_future(sh(sandbox, _BEATING))
         await _beats(tmp_path)
-        (supervisor,) = _children(starter.pid)
-        os.kill(supervisor, signal.SIGKILL)
+        os.kill(await _the_one_at_work(), signal.SIGKILL)
         with pytest.raises(SandboxLost, match="nobody knows what became of it"):
             await run
         await asyncio.sleep(0.2)
@@ -447,7 +458,7 @@ async def test_a_supervisor_that_has_stopped_holds_nobody_up(tmp_path: Path) -> 
     async with opened(tmp_path) as sandbox:
         run = asyncio.ensure_future(sh(sandbox, _BEATING, timeout_s=1.0))
         await _beats(tmp_path)
-        (supervisor,) = _children(starter.pid)
+        supervisor = await _the_one_at_work()
         os.kill(supervisor, signal.SIGSTOP)
         done, _ = await asyncio.wait({run}, timeout=5)
         os.kill(supervisor, signal.SIGKILL)
@@ -455,8 +466,61 @@ async def test_a_supervisor_that_has_stopped_holds_nobody_up(tmp_path: Path) -> 
         assert run.result().timed_out
 
 
+async def test_a_supervisor_that_was_ended_before_its_command_is_missed_by_nobody() -> None:
+    async with opened() as sandbox:
+        await sh(sandbox, "true")
+        for _ in range(3):
+            os.kill(await _the_one_that_waits(), signal.SIGKILL)
+            assert (await sh(sandbox, "echo again")).text == "again\n"
+
+
+def test_nothing_waits_for_commands_of_a_program_that_has_ended() -> None:
+    code = """
+import asyncio
+from pathlib import Path
+from gnomon.sandboxes.process import ProcessSandbox
+from gnomon.sandboxes._starter import starter
+
+async def once():
+    sandbox = ProcessSandbox()
+    await sandbox.execute("true", [], 20.0)
+    await sandbox.close()
+    while not (waiting := Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()):
+        await asyncio.sleep(0.01)
+    print(starter.pid, waiting)
+
+asyncio.run(once())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    left = [Path("/proc", word) for word in done.stdout.decode().split()]
+    assert len(left) == 2
+    until = time.monotonic() + 5
+    while any(each.exists() for each in left) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [each for each in left if each.exists()] == []
+
+
+async def _the_one_at_work() -> int:
+    async with asyncio.timeout(5):
+        while len(found := [pid for pid in _children(starter.pid) if _children(pid)]) != 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # what is left of another test is still ending
+        return found[0]
+
+
+async def _the_one_that_waits() -> int:
+    """A supervisor is there before its command. Those of the commands before it tell of the end, then end."""
+    async with asyncio.timeout(5):
+        while True:
+            before = _children(starter.pid)
+            await asyncio.sleep(0.05)
+            if len(before) == 1 and before == _children(starter.pid):
+                return before[0]
+
+
 def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with suppress(OSError):  # it has just ended
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def test_a_fork_of_the_program_has_a_launcher_of_its_own() -> None:
@@ -532,9 +596,7 @@ async def test_nothing_is_left_open_or_running_behind_many_commands() -> None:
         for _ in range(20):
             await sh(sandbox, "sleep 100 & true")
         assert len(os.listdir("/proc/self/fd")) == before
-        async with asyncio.timeout(5):
-            while _children(starter.pid):  # noqa: ASYNC110 - a supervisor tells of the end, then ends itself
-                await asyncio.sleep(0.01)
+        await _the_one_that_waits()
 
 
 def test_a_starter_whose_process_cannot_run_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

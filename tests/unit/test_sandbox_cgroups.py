@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gnomon.sandboxes._cgroups import Group, Groups, Place, places
+from gnomon.sandboxes import _cgroups, _survey
+from gnomon.sandboxes._cgroups import Group, Groups, Place, place_of, places
+from gnomon.sandboxes.process import ProcessSandbox
 
 SIGNS = "rw,nosuid,nodev,noexec,relatime"
 
@@ -92,6 +94,18 @@ def test_a_namespace_of_groups_shows_ours_as_the_root(tree: Tree) -> None:
     assert tree.places()[0] == [Place(str(mounted), ("memory",), 1)]
 
 
+def test_a_second_group_of_version_2_would_take_the_command_out_of_the_first(tree: Tree) -> None:
+    tree.folder.mkdir()
+    mounted = tree.mount("cgroup", "cgroup2", "rw,nsdelegate")
+    tree.group(mounted, passes_on="memory pids")
+    tree.group(mounted / "user.slice", passes_on="memory")
+    tree.group(mounted / "user.slice/term.scope")
+    tree.own.append("0::/user.slice/term.scope")
+    found, why = tree.places()
+    assert found == [Place(str(mounted / "user.slice"), ("memory",), 2)]
+    assert why == "no group for pids can be made where there is one for memory"
+
+
 def test_what_cannot_be_had_is_said(tree: Tree, tmp_path: Path) -> None:
     tree.folder.mkdir()
     assert tree.places() == ([], "no control groups are mounted")
@@ -109,6 +123,7 @@ def test_limits_are_written_as_each_version_wants_them(tmp_path: Path) -> None:
     one.mkdir()
     two.mkdir()
     group = Group([Place(str(one), ("memory",), 1), Place(str(two), ("pids", "memory"), 2)])
+    assert [Path(path).name for path in group.to_join] == ["tasks", "cgroup.procs"]
     first, second = (Path(path).parent for path in group.to_join)
     _touch(first, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control")
     _touch(second, "memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "memory.events")
@@ -157,3 +172,50 @@ def test_where_no_group_can_be_made_any_more_there_is_none(tmp_path: Path) -> No
     groups = Groups([Place(str(tmp_path / "missing"), ("memory",), 1)])
     assert groups.take() is None
     assert Groups([]).take() is None
+
+
+_BORN = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from _launcher import kernel
+if (pid := kernel.fork_into(sys.argv[2])) == 0:
+    with open("/proc/self/cgroup") as file:
+        print(file.read(), flush=True)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_fork_begins_in_its_group_of_version_2() -> None:
+    group = _real_group_of_version_2()
+    try:
+        (folder,) = (str(Path(path).parent) for path in group.to_join)
+        command = [sys.executable, "-I", "-c", _BORN, str(Path(_cgroups.__file__).parent), folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert f"/{Path(folder).name}\n" in done.stdout
+        assert done.stdout.endswith("\n7\n")
+    finally:
+        assert group.remove()
+
+
+async def test_a_command_is_in_its_group_of_version_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = _real_group_of_version_2()
+    folder = Path(group.to_join[0]).parents[1]
+    group.remove()
+    monkeypatch.setattr(_survey, "places", lambda: ([Place(str(folder), (), 2)], ""))
+    sandbox = ProcessSandbox(without={"bubblewrap"})  # which would show it a group of its own as the root
+    try:
+        result = await sandbox.execute("cat", ["/proc/self/cgroup"], 20.0)
+        assert f"/gnomon-{os.getpid()}-" in result.text
+    finally:
+        await sandbox.close()
+
+
+def _real_group_of_version_2() -> Group:
+    own = place_of(os.getpid(), "", "")
+    if own is None:
+        pytest.skip("no control groups of version 2 are mounted here")
+    try:
+        return Group([own])
+    except OSError as error:
+        pytest.skip(f"no group of version 2 can be made here: {error.strerror}")

@@ -48,6 +48,11 @@ def places(mounts: str = _MOUNTS, mine: str = _MINE) -> tuple[list[Place], str]:
         place = _version_1(controller, found, own) or _version_2(controller, found, own)
         if place is None:
             reasons.append(f"no group for {controller} can be made by this user")
+        elif place.version == 2 and any(each.version == 2 and each.folder != place.folder for each in made):
+            # A process is in one group of version 2: it would leave the other for this one.
+            reasons.append(
+                f"no group for {controller} can be made where there is one for {made[0].controllers[0]}"
+            )
         else:
             made.append(place)
     return _together(made), "; ".join(reasons)
@@ -179,7 +184,15 @@ class Group:
 
     @property
     def to_join(self) -> list[str]:
-        return [f"{folder}/cgroup.procs" for folder, _ in self._folders]
+        """The files that a process of one thread writes a 0 to.
+
+        Before the kernel moves a whole process, it waits until none can be forking any more: 6 ms, or twice
+        that. One thread is moved at once, and version 1 can be asked for that. In version 2 a command is born
+        in its group; see `kernel.fork_into`.
+        """
+        return [
+            f"{folder}/{'tasks' if place.version == 1 else 'cgroup.procs'}" for folder, place in self._folders
+        ]
 
     @property
     def controllers(self) -> set[str]:

@@ -52,7 +52,10 @@ def _missing_folders(beneath: Beneath, place: str) -> list[str]:
 
 
 def _hand_over(beneath: Beneath, place: str, owner: tuple[int, int]) -> None:
-    descriptor = beneath.open(place, os.O_RDONLY)
+    try:
+        descriptor = beneath.open(place, os.O_RDONLY)
+    except OSError as error:
+        raise InvalidInput(f"{place!r} went away while it was put there: {error.strerror}") from None
     try:
         os.fchown(descriptor, *owner)
     finally:

@@ -26,7 +26,7 @@ class Order(NamedTuple):
     watched: list[str]
     """What the supervisor itself has to look after: memory, processes."""
     cgroups: list[str]
-    """The `cgroup.procs` to join."""
+    """The files of control groups that whoever joins them writes a 0 to."""
     filter_hex: str
     """The seccomp filter; empty for none."""
     is_wrapped: bool

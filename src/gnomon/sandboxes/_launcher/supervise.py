@@ -20,18 +20,29 @@ from . import child, kernel, tree, wrapper
 from .attributes import Attributes
 from .order import Order, read_order
 
-__all__ = ["supervise"]
+__all__ = ["get_ready", "supervise"]
 
 _TICK_S = 0.05
 _MOST_TOLD = 65_536
 
 
-def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int]) -> NoReturn:
-    """The whole life of a supervisor; `order` is a file with what to do."""
+def get_ready() -> int:
+    """What is done before there is an order; gives a descriptor that can be read when a child has ended."""
+    with suppress(OSError):
+        os.setsid()
+    kernel.become_subreaper()
+    wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _nothing)
+    return wake
+
+
+def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], wake: int) -> NoReturn:
+    """One command, until nothing is left of it; `order` is a file with what to do."""
     try:
         with open(order, "rb") as file:
             told = read_order(file.read())
-        _Supervisor(status, told).run(stdio)
+        _Supervisor(status, told).run(stdio, wake)
     except BaseException as error:  # noqa: BLE001 - the host has to hear of it
         with suppress(OSError):
             status.send(json.dumps({"broken": f"{type(error).__name__}: {error}"[:400]}).encode())
@@ -57,11 +68,7 @@ class _Supervisor:
         self._next_look = time.monotonic() + _TICK_S
         self._free = [_free(folder) for folder in order.disk_of]
 
-    def run(self, stdio: tuple[int, int, int]) -> None:
-        kernel.become_subreaper()
-        wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _nothing)
+    def run(self, stdio: tuple[int, int, int], wake: int) -> None:
         self._start(stdio)
         self._wait(wake)
         tree.kill_all(self._pid)
@@ -75,7 +82,7 @@ class _Supervisor:
         self._child, report = socket.socketpair()
         kept = self._wire_wrapper() if self._order.is_wrapped else ()
         self._send({"begins": os.getpid()})  # before it does: who did not hear this may ask once more
-        self._pid = os.fork()
+        self._pid = self._fork()
         if self._pid == 0:
             self._child.close()
             child.become(self._order, stdio, kept, report)
@@ -85,6 +92,18 @@ class _Supervisor:
             os.close(descriptor)
         if self._order.is_wrapped:
             self._limit_processes()
+
+    def _fork(self) -> int:
+        """Into its control group where that is of version 2; else the child joins it."""
+        groups = self._order.cgroups
+        for path in groups:
+            folder, name = os.path.split(path)
+            if name == "cgroup.procs":
+                with suppress(OSError):  # an older kernel, or one that may not be asked for this
+                    pid = kernel.fork_into(folder)
+                    self._order = self._order._replace(cgroups=[each for each in groups if each != path])
+                    return pid
+        return os.fork()
 
     def _wire_wrapper(self) -> tuple[int, ...]:
         """The descriptors bubblewrap is given; their numbers take the places of names in its arguments."""
