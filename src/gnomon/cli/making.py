@@ -49,13 +49,39 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Mode = "bypass"
     has_helper: bool = False
     compactor: str | None = None
+    workspace: str | None = None
 
 
 def kit_for(question: Question, settings: config.Config, choice: Choice) -> Kit:
     """The tools that were named. The demo model, where none were, has some to show what can be done."""
     if settings.tools is None and registry.parse_model(choice.model).provider == DEMO:
         return Kit(tools=_DEMO_TOOLS, permissions=question.permissions or "ask", has_helper=True)
-    return Kit(tools=tuple(settings.tools or ()), permissions=question.permissions or "bypass")
+    return _with_tools(tuple(settings.tools or ()), question.permissions)
+
+
+def _with_tools(tools: tuple[str, ...], permissions: Mode | None, began_in: str = "") -> Kit:
+    """Tools of files and commands work in this folder; what they change is asked about, unless told."""
+    from gnomon.tools.workspace import SupportsWorkspace
+
+    if not any(isinstance(registry.load("tools", name), SupportsWorkspace) for name in tools):
+        return Kit(tools=tools, permissions=permissions or "bypass")
+    if began_in not in ("", here()):
+        raise InvalidInput(f"the session began in {began_in!r}, where its tools work", hint="go there first")
+    return Kit(tools=tools, permissions=permissions or "ask", workspace=_project(tools))
+
+
+def _project(tools: tuple[str, ...]) -> str:
+    """This folder, unless it is one that holds all that somebody has."""
+    try:
+        folder = os.path.realpath(os.getcwd())
+    except OSError:
+        raise InvalidInput("this folder was deleted", hint="go to one that is there") from None
+    if folder in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise InvalidInput(
+            f"{', '.join(tools)} would work in {folder!r}, with all that is yours in it",
+            hint="go to the folder of a project first",
+        )
+    return folder
 
 
 def kit_as_it_began(question: Question, settings: config.Config, choice: Choice, row: SessionRecord) -> Kit:
@@ -63,11 +89,8 @@ def kit_as_it_began(question: Question, settings: config.Config, choice: Choice,
     kept = Kept.of(row.metadata)
     if kept.tools is None:
         return kit_for(question, settings, choice)
-    return Kit(
-        tools=tuple(settings.tools or ()),
-        permissions=question.permissions or kept.permissions or "bypass",
-        has_helper=kept.has_helper and not question.tool,
-    )
+    kit = _with_tools(tuple(settings.tools or ()), question.permissions or kept.permissions, kept.cwd)
+    return msgspec.structs.replace(kit, has_helper=kept.has_helper and not question.tool)
 
 
 def command_agent(settings: config.Config, choice: Choice, kit: Kit, where: Place | None) -> Agent:
@@ -84,6 +107,7 @@ def command_agent(settings: config.Config, choice: Choice, kit: Kit, where: Plac
         name=AGENT,
         instructions=settings.system,
         tools=kit.tools,
+        workspace=kit.workspace,
         storage=where.url if where is not None else None,
         permissions=kit.permissions,
         rules=_RULES if kit.has_helper else (),
@@ -115,7 +139,7 @@ def kept_of(settings: config.Config, choice: Choice, kit: Kit) -> Kept:
         model=choice.model,
         tools=kit.tools,
         system=settings.system,
-        permissions=kit.permissions if kit.permissions != "bypass" else None,
+        permissions=kit.permissions if kit.workspace or kit.permissions != "bypass" else None,
         has_helper=kit.has_helper,
         is_discovered=bool(choice.settings),
     )

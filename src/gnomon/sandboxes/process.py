@@ -313,7 +313,9 @@ def _required(require: IsolationLevel, without: Collection[Protection]) -> Surve
     found = survey(without)
     if not at_least(found.level, require):
         asked = f"this machine holds a command at level {found.level!r}, and {require!r} is asked for"
-        way_out = "use ContainerSandbox" if require == "container" else found.report().hint
+        way_out = "" if "bubblewrap" in without else found.report().hint
+        if require == "container":
+            way_out = "use ContainerSandbox; at the command line that is --image"
         raise SandboxError(asked + _why(found), hint=way_out or "see gnomon doctor")
     return found
 
