@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from measure import Row, Samples, compared, in_turns, say
+from measure import PEAK, Row, Samples, compared, in_turns, say
 
 from gnomon.engine.ledger import Ledger
 from gnomon.storage._events import packed_group
@@ -149,13 +149,12 @@ async def _filled(path: Path, size: int) -> None:
 
 # --- the memory of a long read -------------------------------------------------------
 
-_READER = """
-import asyncio, resource, sys
+_READER = (
+    PEAK
+    + """
+import asyncio, sys
 from gnomon.contracts.storage import read_events
 from gnomon.storage.sqlite import SQLiteStorage
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 async def main(url, size):
     async with SQLiteStorage(url) as storage:
@@ -169,6 +168,7 @@ async def main(url, size):
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
+)
 
 
 def _memory(place: Path, many: int) -> Row:

@@ -101,3 +101,12 @@ def child_cpu(command: Sequence[str], *, env: Mapping[str, str]) -> float:
     if os.waitstatus_to_exitcode(status) != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
     return used.ru_utime + used.ru_stime
+
+
+PEAK = """
+def peak():
+    \"""Megabytes at the most so far; what `getrusage` says begins with what the parent had.\"""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) / 1024
+"""
+"""For a program that tells how much it grows. On Linux."""

@@ -22,6 +22,7 @@ import install
 import limiting
 import msgspec
 import resuming
+import sandboxing
 import sharing
 import startup
 import streaming
@@ -43,6 +44,7 @@ _PARTS = (
     growing,
     agents,
     resuming,
+    sandboxing,
 )
 PARTS = {part.__name__: part for part in _PARTS}
 HEADINGS = ("what", "ours", "floor", "ratio", "min–max", "best", "limit", "ok?")
