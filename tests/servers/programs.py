@@ -14,7 +14,7 @@ import pytest
 from .install import npm_folder, redis_folder
 from .packages import PACKAGES, found
 
-__all__ = ["Missing", "package_file", "program", "system_program"]
+__all__ = ["Missing", "expect_linux", "missing", "package_file", "program", "system_program"]
 
 Missing = pytest.skip.Exception
 """What is raised for a program that is not there, where that is not a failure."""
@@ -22,23 +22,23 @@ Missing = pytest.skip.Exception
 
 def program(name: str) -> Path:
     """A program that `install.py` fetches."""
-    _expect_linux()
+    expect_linux()
     if name == "redis-server":
         path = redis_folder() / name
     else:
         path = npm_folder() / "node_modules" / f"@{name}" / "linux-x64" / name
     if not path.is_file():
-        _missing(f"{name} is not at {path}: `make servers` fetches it")
+        missing(f"{name} is not at {path}: `make servers` fetches it")
     return path
 
 
 def package_file(package: str, *parts: str) -> Path:
     """A file in an installed Python package, which is not imported."""
-    _expect_linux()
+    expect_linux()
     spec = importlib.util.find_spec(package)
     path = Path(spec.origin).parent.joinpath(*parts) if spec and spec.origin else None
     if path is None or not path.exists():
-        _missing(f"the Python package {package} is not installed: `make test` installs it")
+        missing(f"the Python package {package} is not installed: `make test` installs it")
     return path
 
 
@@ -46,16 +46,17 @@ def system_program(name: str) -> Path:
     """A program that `packages.py` has the system install."""
     path = found(name)
     if path is None:
-        _missing(f"{name} is not installed: `make servers` installs {PACKAGES[name]}, where it may")
+        missing(f"{name} is not installed: `make servers` installs {PACKAGES[name]}, where it may")
     return Path(path)
 
 
-def _expect_linux() -> None:
+def expect_linux() -> None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        _missing(f"the servers are programs for Linux on x86-64, and this is {sys.platform}")
+        missing(f"the servers are programs for Linux on x86-64, and this is {sys.platform}")
 
 
-def _missing(reason: str) -> NoReturn:
+def missing(reason: str) -> NoReturn:
+    """What a test that needs it comes to."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

@@ -130,7 +130,7 @@ class Server:
         return subprocess.Popen(
             command,
             cwd=self.folder,
-            env={"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"},
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -182,6 +182,9 @@ class Server:
 
     def _clear(self) -> None:
         """After the last end, before the folder goes."""
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"}
 
     def _identity(self) -> dict[str, object]:
         """As whom it runs, in the words of `subprocess.Popen`."""

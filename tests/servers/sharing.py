@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 
+from .docker_server import docker
 from .dynamo_server import dynamo, extenddb
 from .mongo_server import mongo
 from .postgres_server import postgres
@@ -14,7 +15,14 @@ from .running import Server
 
 __all__ = ["shared", "stop_shared"]
 
-_KINDS = {"postgres": postgres, "redis": redis, "mongo": mongo, "dynamo": dynamo, "extenddb": extenddb}
+_KINDS = {
+    "postgres": postgres,
+    "redis": redis,
+    "mongo": mongo,
+    "dynamo": dynamo,
+    "extenddb": extenddb,
+    "docker": docker,
+}
 _lock = threading.Lock()
 _running: dict[tuple[int, str], Server] = {}
 

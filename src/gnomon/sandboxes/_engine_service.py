@@ -16,7 +16,8 @@ from typing import IO
 
 from gnomon.errors import SandboxError
 from gnomon.sandboxes._engine_wire import connected, shortened
-from gnomon.sandboxes._rooms import own_folder, remove
+from gnomon.sandboxes._removing import remove
+from gnomon.sandboxes._rooms import own_folder
 
 __all__ = ["Service"]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import stat
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -15,8 +13,9 @@ from pathlib import Path
 from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, USER, Room
+from gnomon.sandboxes._removing import remove
 
-__all__ = ["Rooms", "checked_workspace", "own_folder", "remove"]
+__all__ = ["Rooms", "checked_workspace", "own_folder"]
 
 _PREFIX = "gnomon-sandbox-"
 _OTHER_PLACE = "/var/tmp"  # noqa: S108 - a folder of its own in it
@@ -146,8 +145,8 @@ def _owner(workspace: str) -> tuple[int, int]:
 
 def _sweep(folder: str) -> None:
     """What is left of programs that were killed."""
-    with suppress(OSError):
-        for entry in os.scandir(folder):
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             found = _OURS.fullmatch(entry.name)
             if (
                 found
@@ -155,19 +154,3 @@ def _sweep(folder: str) -> None:
                 and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
             ):
                 remove(entry.path)
-
-
-def remove(folder: str) -> None:
-    """All of it, also where a command has taken away our leave to look into its folders."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.isdir(folder):
-        for path, folders, _ in os.walk(folder):
-            for name in folders:
-                _unlock(f"{path}/{name}")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _unlock(folder: str) -> None:
-    if not os.path.islink(folder):
-        with suppress(OSError):
-            os.chmod(folder, stat.S_IRWXU)

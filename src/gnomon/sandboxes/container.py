@@ -27,7 +27,8 @@ from gnomon.sandboxes._engines import Engine, engine_for
 from gnomon.sandboxes._limits import Limits, checked_level, settled
 from gnomon.sandboxes._output import Kept, StreamName
 from gnomon.sandboxes._owners import oneself
-from gnomon.sandboxes._rooms import checked_workspace, own_folder, remove
+from gnomon.sandboxes._removing import remove
+from gnomon.sandboxes._rooms import checked_workspace, own_folder
 from gnomon.sandboxes._run import Ending
 from gnomon.sandboxes._streaming import streamed
 from gnomon.sandboxes._workspace import put, start_folder

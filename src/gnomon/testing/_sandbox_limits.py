@@ -151,6 +151,11 @@ class SandboxLimits(SandboxSuite):
                     expect(f"whether a disk bomb in {place} went off", False, "all" in result.text)
                     await sh(sandbox, "rm -f ./large ./many*")
 
+    async def test_a_command_fills_no_disk_out_of_sight(self) -> None:
+        """X3: where no path is long enough to look, or nobody else may."""
+        self.needs("disk")
+        await self._expect_held(attack.fill_out_of_sight, _DISK_MB, limits=_DISK)
+
     async def _expect_held(
         self,
         bomb: Callable[..., list[str]],
