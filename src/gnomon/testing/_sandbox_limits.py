@@ -154,7 +154,8 @@ class SandboxLimits(SandboxSuite):
     async def test_a_command_fills_no_disk_out_of_sight(self) -> None:
         """X3: where no path is long enough to look, or nobody else may."""
         self.needs("disk")
-        await self._expect_held(attack.fill_out_of_sight, _DISK_MB, limits=_DISK)
+        for where in ("deep", "locked"):
+            await self._expect_held(attack.fill_out_of_sight, where, _DISK_MB, limits=_DISK)
 
     async def _expect_held(
         self,

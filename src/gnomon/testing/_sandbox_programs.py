@@ -584,27 +584,23 @@ def allocate_together(children: int, each_mb: int) -> list[str]:
     return [f"{at_once} processes used {each_mb} MB each"] if at_once == children else []
 
 
-def fill_out_of_sight(most_mb: int) -> list[str]:
-    """Write to a folder that is deeper than any path can name, and then behind a lock."""
+def fill_out_of_sight(where: str, most_mb: int) -> list[str]:
+    """Write to a folder that is deeper than any path can name, or to one that nobody else may look into."""
     import os
     import time
 
-    top = os.getcwd()
     try:
-        for _ in range(30):
+        for _ in range(30 if where == "deep" else 1):
             os.mkdir("a" * 200)
             os.chdir("a" * 200)
-        for where in ("deep", "locked"):
-            for number in range(most_mb // 16):
-                with open(f"many{number}", "wb") as file:
-                    file.write(bytes(8 << 20))
-            time.sleep(1)  # who looks now and then sees it
-            os.chdir(top)
-            os.mkdir(where)
-            os.chdir(where)
+        if where == "locked":
             os.chmod(".", 0o300)
+        for number in range(most_mb // 8):
+            with open(f"many{number}", "wb") as file:
+                file.write(bytes(8 << 20))
     except OSError:
         return []
+    time.sleep(1)  # who looks now and then sees it
     return [f"wrote {most_mb} MB"]
 
 
