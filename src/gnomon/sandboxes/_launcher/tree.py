@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -111,30 +112,65 @@ def _reap() -> bool:
 
 
 def written(folders: list[str], since: float, most_bytes: int) -> bool:
-    """Whether more than so many bytes, or very many files, were written there since then."""
+    """Whether more than so many bytes, or very many files, were written there since then.
+
+    Also where a command has put them out of sight: deeper than a path can be, or behind a lock of its own.
+    """
     total = files = 0
-    for folder in folders:
-        for entry in _entries(folder):
-            if entry.st_ctime >= since - 1:
-                total += entry.st_blocks * 512
-                files += 1
-                if total > most_bytes or files > _MOST_FILES:
-                    return True
+    try:
+        for folder in folders:
+            for entry in _entries(folder, since):
+                if entry.st_ctime >= since - 1:
+                    total += entry.st_blocks * 512
+                    files += 1
+                    if total > most_bytes or files > _MOST_FILES:
+                        return True
+    except _OutOfSight:
+        return True
     return False
 
 
-def _entries(folder: str) -> Iterator[os.stat_result]:
+class _OutOfSight(Exception):
+    """A folder that cannot be looked into, and in which the command may have written."""
+
+
+def _entries(folder: str, since: float) -> Iterator[os.stat_result]:
     open_ends = [folder]
     while open_ends:
+        place = open_ends.pop()
         try:
-            with os.scandir(open_ends.pop()) as entries:
+            with os.scandir(place) as entries:
                 for entry in entries:
-                    with suppress(OSError):
-                        if entry.is_dir(follow_symlinks=False):
-                            open_ends.append(entry.path)
-                        yield entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
+                    if entry.is_dir(follow_symlinks=False):
+                        open_ends.append(entry.path)
+                    if (found := _facts(entry, place, since)) is not None:
+                        yield found
+        except OSError as error:
+            _pass_over(error, place, since)
+
+
+def _facts(entry: os.DirEntry[str], folder: str, since: float) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError as error:
+        _pass_over(error, folder, since)
+        return None
+
+
+def _pass_over(error: OSError, folder: str, since: float) -> None:
+    """What is gone meanwhile, or was locked by others."""
+    is_deep = error.errno == errno.ENAMETOOLONG
+    if is_deep or (error.errno == errno.EACCES and _may_be_its_own(folder, since)):
+        raise _OutOfSight from None
+
+
+def _may_be_its_own(folder: str, since: float) -> bool:
+    """Others' folders that nobody here may look into were there before, and stay as they are."""
+    try:
+        found = os.stat(folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() or found.st_ctime >= since - 1
 
 
 def unlinked_bytes(members: Iterable[int]) -> int:
