@@ -298,18 +298,23 @@ class _Draft:
         return facts
 
     def _keep(self, file: int) -> None:
-        """The owner, as far as that is allowed, and the mode of the file that was there.
+        """The owner and the group, as far as that is allowed, and the mode of the file that was there.
 
-        What root makes belongs to whom the folder does, so that they can use it.
+        What root makes belongs to whom the folder does, so that they can use it. What a group might do
+        counts for no other group than that.
         """
-        owner = self._before
+        owner, mode = self._before, self._mode
         if owner is None and os.geteuid() == 0:
             owner = os.fstat(self._folder)
-        if owner is not None and (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+        if owner is not None and not _is_of(file, owner):
             with suppress(OSError):
-                os.fchown(file, owner.st_uid, owner.st_gid)
-        if self._mode is not None:
-            os.fchmod(file, self._mode)
+                os.fchown(file, -1, owner.st_gid)
+            with suppress(OSError):
+                os.fchown(file, owner.st_uid, -1)
+            if mode is not None and os.fstat(file).st_gid != owner.st_gid:
+                mode &= 0o707 | (mode & 0o007) << 3
+        if mode is not None:
+            os.fchmod(file, mode)
 
     def _settle(self) -> None:
         """The new name too, where folders can be told so."""
@@ -319,6 +324,11 @@ class _Draft:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _is_of(file: int, owner: os.stat_result) -> bool:
+    facts = os.fstat(file)
+    return (facts.st_uid, facts.st_gid) == (owner.st_uid, owner.st_gid)
 
 
 def _write(file: int, data: bytes) -> None:

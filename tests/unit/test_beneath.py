@@ -513,6 +513,35 @@ def test_what_root_writes_belongs_to_whom_the_file_or_folder_does(beneath: Benea
     assert set(owners.values()) == {(4321, 4322)}
 
 
+@pytest.mark.skipif(not is_root, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("may_keep_group", "before", "after"),
+    [(True, 0o660, 0o660), (False, 0o660, 0o600), (False, 0o664, 0o644), (False, 0o755, 0o755)],
+)
+def test_what_a_group_might_do_counts_for_no_other_group(
+    may_keep_group: bool,
+    before: int,
+    after: int,
+    beneath: Beneath,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    os.chown(root / "file.txt", 1234, 4321)
+    (root / "file.txt").chmod(before)
+    give = os.fchown
+
+    def as_a_plain_user(file: int, user: int, group: int) -> None:
+        if user != -1 or not may_keep_group:
+            raise PermissionError
+        give(file, user, group)
+
+    monkeypatch.setattr(os, "fchown", as_a_plain_user)
+    beneath.write("file.txt", b"new")
+    facts = (root / "file.txt").stat()
+    assert facts.st_gid == (4321 if may_keep_group else os.getegid())
+    assert stat.S_IMODE(facts.st_mode) == after
+
+
 @pytest.mark.skipif(is_root, reason="root may write to every file")
 def test_a_file_that_is_write_protected_is_left(beneath: Beneath, root: Path) -> None:
     (root / "file.txt").chmod(0o444)
