@@ -182,6 +182,12 @@ UNKNOWN: list[tuple[str, list[str], str]] = [
     ("sh <<'E'\nrm x\nE\n", ["sh"], "a shell that reads commands"),
     ("zsh -c ls", ["zsh -c ls"], "zsh may run another command"),
     ("setsid rm x", ["setsid rm x"], "setsid may run another command"),
+    ("logsave - rm x", ["logsave - rm x"], "logsave may run another command"),
+    (
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        ["/lib64/ld-linux-x86-64.so.2 /bin/rm x"],
+        "another ld-linux-x86-64.so.2 than the usual one",
+    ),
     ("./env rm x", ["./env rm x"], "another env than the usual one"),
     ("xargs rm -f", ["xargs rm -f", "rm -f"], "arguments that xargs reads"),
     ("find . -exec rm {} +", ["find . -exec rm {} +", "rm"], "names that find puts in"),
