@@ -287,12 +287,16 @@ SECRET = [
     "service-account.json", "my-service-account.json", "x-firebase-adminsdk-1.json", "client_secret_12.json",
     ".config/gcloud/x/y.db", ".git/config", "sub/.git/config", ".bash_history", ".env ", ".env.",
     ".\u200benv", "\uff0eenv", ".streamlit/secrets.toml", "server.key.old", ".cargo/credentials.toml",
+    ".id_rsa.swp", ".secrets.yml.swn", ".env.swp", ".env-production", ".env_local",
+    "etc/ssh/ssh_host_rsa_key", ".gnomon/config.toml", ".config/gnomon/config.toml",
+    ".config/git/credentials",
 ]  # fmt: skip
 NO_SECRET = [
     "a.txt", "environment.py", "env.py", ".env.example", ".env.sample", ".env.template", "src/.env.EXAMPLE",
     "id_rsa.pub", "keyboard.py", "monkey.txt", "pem.py", "config.json", "kube/config", "docker/config.json",
     "credentials.py", "aws/readme.md", ".github/workflows/ci.yml", ".gitignore", ".git/HEAD", "git/config",
     "a.key.py", "tfstate.py", "package.json", "accounts.json", "ssh.py", "history.txt", "src/.envelope",
+    ".env-example", ".id_rsa.pub.swp", ".a.txt.swp", "ssh_host_rsa_key.pub", ".gnomon/agents.toml",
 ]  # fmt: skip
 
 
