@@ -86,6 +86,8 @@ class ShellTool(RunningTool[[str, float | None], AsyncGenerator[Text | ToolResul
         seconds = self._allowed.of(timeout_s)
         if not command.strip():
             raise InvalidArguments("command: it is empty")
+        if "\0" in command:
+            raise InvalidArguments("command: it has a NUL in it")
         sandbox = await sandbox_of(self._workspace, self.name)
         pieces = Pieces()
         try:
