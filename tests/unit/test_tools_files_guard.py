@@ -305,6 +305,13 @@ def test_a_secret_is_known_by_its_name(path: str) -> None:
     assert secret_by_name(path)
 
 
+@pytest.mark.parametrize("name", ["." * 100 + "a" + ".swp" * 38, "a" + ".bak" * 63, "#" * 250])
+def test_whether_a_name_is_a_secret_is_known_at_once(name: str) -> None:
+    started = time.monotonic()
+    assert not secret_by_name(name)
+    assert time.monotonic() - started < 1
+
+
 @pytest.mark.parametrize("path", NO_SECRET)
 def test_what_only_looks_like_a_secret_is_a_file(path: str) -> None:
     assert not secret_by_name(path)

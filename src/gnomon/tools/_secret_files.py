@@ -88,7 +88,7 @@ def _is_secret_name(name: str) -> bool:
         if _secret_name.match(name):
             return True
         hidden = _SWAPPED.fullmatch(name)
-        if hidden is not None and _is_secret_name(hidden[1]):
+        if hidden is not None and _secret_name.match(hidden[1]) and not _harmless_name.match(hidden[1]):
             return True
         shorter = _COPIES.sub("", name).removeprefix("#").removesuffix("#")
         if shorter == name:
