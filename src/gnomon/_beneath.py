@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 import weakref
 from collections.abc import Generator
@@ -254,7 +255,9 @@ class _Draft:
         self._before = self._there()
         if self._before is not None and not os.access(name, os.W_OK, dir_fd=folder):
             raise Refused("it is write-protected")
+        self._others: bytes | None = None
         if mode is None and self._before is not None:
+            self._others = _list_of(folder, name)
             mode = stat.S_IMODE(self._before.st_mode) & 0o777
         self._mode = mode
 
@@ -298,18 +301,27 @@ class _Draft:
         return facts
 
     def _keep(self, file: int) -> None:
-        """The owner, as far as that is allowed, and the mode of the file that was there.
+        """The owner and the group, as far as that is allowed, and what they and others may do.
 
-        What root makes belongs to whom the folder does, so that they can use it.
+        What root makes belongs to whom the folder does, so that they can use it. What a group might do
+        counts for no other group than that.
         """
-        owner = self._before
+        owner, mode, others = self._before, self._mode, self._others
         if owner is None and os.geteuid() == 0:
             owner = os.fstat(self._folder)
-        if owner is not None and (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+        if owner is not None and not _is_of(file, owner):
             with suppress(OSError):
-                os.fchown(file, owner.st_uid, owner.st_gid)
-        if self._mode is not None:
-            os.fchmod(file, self._mode)
+                os.fchown(file, -1, owner.st_gid)
+            with suppress(OSError):
+                os.fchown(file, owner.st_uid, -1)
+            if mode is not None and os.fstat(file).st_gid != owner.st_gid:
+                mode, others = _for_any_group(mode), None
+        if mode is not None:
+            if self._before is not None:
+                _put_list(file, None)  # a folder may have one for whatever is made in it
+            os.fchmod(file, mode)
+            if others is not None and not _put_list(file, others):
+                os.fchmod(file, _for_any_group(mode))
 
     def _settle(self) -> None:
         """The new name too, where folders can be told so."""
@@ -319,6 +331,40 @@ class _Draft:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _is_of(file: int, owner: os.stat_result) -> bool:
+    facts = os.fstat(file)
+    return (facts.st_uid, facts.st_gid) == (owner.st_uid, owner.st_gid)
+
+
+def _for_any_group(mode: int) -> int:
+    return mode & (0o707 | (mode & 0o007) << 3)
+
+
+_LIST = "system.posix_acl_access"
+"""What single users and groups may do. Where there is such a list, the mode has its bounds in place of what
+the file's own group may do, so that one without the other would allow more than before."""
+
+
+def _list_of(folder: int, name: str) -> bytes | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.getxattr(f"/proc/self/fd/{folder}/{name}", _LIST, follow_symlinks=False)
+    except OSError:  # there is none, or there are no such lists here
+        return None
+
+
+def _put_list(file: int, others: bytes | None) -> bool:
+    if sys.platform == "linux":
+        with suppress(OSError):
+            if others is None:
+                os.removexattr(file, _LIST)
+            else:
+                os.setxattr(file, _LIST, others)
+            return True
+    return False
 
 
 def _write(file: int, data: bytes) -> None:

@@ -97,6 +97,28 @@ async def test_a_run_of_which_a_rule_that_denies_may_ask_goes_on_in_its_session(
             assert (await session.turn_result()).text == "Done."
 
 
+@pytest.mark.parametrize("permissions", ["accept_edits", "auto", "bypass"])
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (calls("read_file", path="/etc/hosts"), "path: '/etc/hosts' cannot be used: it leads out"),
+        (calls("edit_file", path="a", odl="x", new="y"), "invalid arguments: "),
+        (calls("shell", cmd="ls"), "invalid arguments: "),
+        (calls("glob", pattern="../*"), "pattern: '../*' cannot be used: it has '..' in it"),
+    ],
+)
+async def test_a_slip_of_the_pen_is_told_to_the_model_and_nobody_is_asked(
+    call: Line, told: str, permissions: str, folder: Path
+) -> None:
+    model = scripted(call, told=told)
+    tools = ["read_file", "edit_file", "shell", "glob"]
+    async with Agent(model, tools=tools, workspace=folder, permissions=permissions, rules=RULES) as agent:
+        turn = await agent.run("Go.")
+    (result,) = [result for message in turn.messages for result in message.tool_results]
+    assert (result.status, result.text[: len(told)]) == ("error", told)
+    model.assert_finished()
+
+
 async def test_a_host_that_is_denied_is_not_asked(folder: Path) -> None:
     model = scripted(calls("http_get", url="http://Docs.example.com:80/x"))
     rules = ['deny http_get(@host="*.example.com")']

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -511,6 +512,80 @@ def test_what_root_writes_belongs_to_whom_the_file_or_folder_does(beneath: Benea
     }
     assert owners.pop("file.txt") == (1234, 1235)
     assert set(owners.values()) == {(4321, 4322)}
+
+
+@pytest.mark.skipif(not is_root, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("may_keep_group", "before", "after"),
+    [(True, 0o660, 0o660), (False, 0o660, 0o600), (False, 0o664, 0o644), (False, 0o755, 0o755)],
+)
+def test_what_a_group_might_do_counts_for_no_other_group(
+    may_keep_group: bool,
+    before: int,
+    after: int,
+    beneath: Beneath,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    os.chown(root / "file.txt", 1234, 4321)
+    (root / "file.txt").chmod(before)
+    give = os.fchown
+
+    def as_a_plain_user(file: int, user: int, group: int) -> None:
+        if user != -1 or not may_keep_group:
+            raise PermissionError
+        give(file, user, group)
+
+    monkeypatch.setattr(os, "fchown", as_a_plain_user)
+    beneath.write("file.txt", b"new")
+    facts = (root / "file.txt").stat()
+    assert facts.st_gid == (4321 if may_keep_group else os.getegid())
+    assert stat.S_IMODE(facts.st_mode) == after
+
+
+def access_list(*entries: tuple[int, int, int]) -> bytes:
+    """As Linux keeps it: what kind of entry it is, what is allowed, and to whom."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+def with_list(path: Path, kind: str, entries: tuple[tuple[int, int, int], ...]) -> bytes:
+    if sys.platform != "linux":
+        pytest.skip("lists of who may do what are told in another way here")
+    try:
+        os.setxattr(path, f"system.posix_acl_{kind}", access_list(*entries))
+    except OSError:
+        pytest.skip("the file system keeps no lists of who may do what")
+    return access_list(*entries)
+
+
+NOBODY = 0xFFFFFFFF
+ONE_MORE_USER = ((1, 6, NOBODY), (2, 6, 1234), (4, 0, NOBODY), (16, 6, NOBODY), (32, 0, NOBODY))
+
+
+def test_a_list_of_who_may_do_what_is_kept(
+    beneath: Beneath, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bounds stand in the mode, where without it they are rights of the group."""
+    before = with_list(root / "file.txt", "access", ONE_MORE_USER)
+    assert stat.S_IMODE((root / "file.txt").stat().st_mode) == 0o660
+    beneath.write("file.txt", b"new")
+    assert os.getxattr(root / "file.txt", "system.posix_acl_access") == before
+    assert stat.S_IMODE((root / "file.txt").stat().st_mode) == 0o660
+
+    def not_here(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setxattr", not_here)
+    beneath.write("file.txt", b"newer")
+    assert stat.S_IMODE((root / "file.txt").stat().st_mode) == 0o600
+
+
+def test_a_file_gets_no_list_of_its_folder_that_it_did_not_have(beneath: Beneath, root: Path) -> None:
+    (root / "file.txt").chmod(0o660)
+    with_list(root, "default", ONE_MORE_USER)
+    beneath.write("file.txt", b"new")
+    assert "system.posix_acl_access" not in os.listxattr(root / "file.txt")
+    assert stat.S_IMODE((root / "file.txt").stat().st_mode) == 0o660
 
 
 @pytest.mark.skipif(is_root, reason="root may write to every file")

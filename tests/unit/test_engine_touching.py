@@ -164,6 +164,23 @@ def test_what_is_not_known_is_asked_about_where_changes_are(mode: Mode, expected
     assert "the variable $x" in decided("accept_edits", EDIT, UNKNOWN).reason
 
 
+@pytest.mark.parametrize("mode", ["ask", "accept_edits", "auto", "bypass"])
+@pytest.mark.parametrize("tool", [SHELL, EDIT, READ])
+@pytest.mark.parametrize("rule", ['deny *(@writes="a")', 'ask *(@paths="a")', 'allow *(@paths="**")'])
+def test_a_call_that_its_tool_would_refuse_is_asked_about_in_no_mode(
+    mode: Mode, tool: ToolDef, rule: str
+) -> None:
+    refused = Touches(unknown="there is no argument pth", is_refused=True)
+    assert decided(mode, tool, refused, rule) == Verdict("deny", "there is no argument pth", is_by_tool=True)
+
+
+def test_what_is_denied_for_sure_is_denied_before_a_tool_may_refuse_it() -> None:
+    refused = Touches(unknown="there is no argument pth", is_refused=True)
+    assert decided("auto", EDIT, refused, "deny edit").reason == "denied by the rule: deny edit"
+    assert not decided("plan", EDIT, refused).is_by_tool
+    assert not decided("deny", READ, refused).is_by_tool
+
+
 # --- rules that cannot be kept
 
 

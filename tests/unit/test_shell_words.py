@@ -110,6 +110,7 @@ def test_a_text_for_a_shell_is_read_as_one() -> None:
         ("one > './/a//b' > /etc/x", [], ["a/b", "/etc/x"]),
         ("one > ../a", [], ["../a"]),
         ("one <<< a", [], []),
+        ("one > /dev/stderr 2> /dev/stdout < /dev/stdin", [], []),
     ],
 )
 def test_redirections_read_and_write(command: str, reads: list[str], writes: list[str]) -> None:
@@ -181,6 +182,12 @@ UNKNOWN: list[tuple[str, list[str], str]] = [
     ("sh <<'E'\nrm x\nE\n", ["sh"], "a shell that reads commands"),
     ("zsh -c ls", ["zsh -c ls"], "zsh may run another command"),
     ("setsid rm x", ["setsid rm x"], "setsid may run another command"),
+    ("logsave - rm x", ["logsave - rm x"], "logsave may run another command"),
+    (
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        ["/lib64/ld-linux-x86-64.so.2 /bin/rm x"],
+        "another ld-linux-x86-64.so.2 than the usual one",
+    ),
     ("./env rm x", ["./env rm x"], "another env than the usual one"),
     ("xargs rm -f", ["xargs rm -f", "rm -f"], "arguments that xargs reads"),
     ("find . -exec rm {} +", ["find . -exec rm {} +", "rm"], "names that find puts in"),
@@ -191,6 +198,7 @@ UNKNOWN: list[tuple[str, list[str], str]] = [
         "a redirection to a relative path in a command that changes its folder",
     ),
     ("echo > /dev/tcp/example.com/80", ["echo"], "a connection that bash opens"),
+    ("echo 2< x > /dev/stderr", ["echo"], "a redirection to a stream, which may be a file that is read"),
     ("echo 12> x", ["echo"], "a redirection that shells read differently"),
     ("echo {fd}> x", ["echo"], "a redirection of a variable's file"),
     ("echo >& x", ["echo"], "a >& that shells read differently"),

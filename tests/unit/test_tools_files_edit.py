@@ -461,8 +461,8 @@ async def test_what_is_not_found_is_told_with_what_is_most_like_it(tmp_path: Pat
     (tmp_path / "a.txt").write_text("".join(f"value_{n} = compute({n})\n" for n in range(500)))
     old = "value_199 = compute(199)\nvalue_200 = compute(20)\nvalue_201 = compute(201)\n"
     assert await refused(tmp_path, old, "x") == (
-        "old: 'a.txt' does not have it, nor anything that differs in blanks or quotes alone. "
-        "Most like it is:\n200\tvalue_199 = compute(199)\n"
+        "old: 'a.txt' does not have it, nor anything that differs in indentation, "
+        "blanks at the ends of lines or quotes alone. Most like it is:\n200\tvalue_199 = compute(199)\n"
         "201\tvalue_200 = compute(200)\n202\tvalue_201 = compute(201)"
     )
 

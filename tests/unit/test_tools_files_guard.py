@@ -287,18 +287,29 @@ SECRET = [
     "service-account.json", "my-service-account.json", "x-firebase-adminsdk-1.json", "client_secret_12.json",
     ".config/gcloud/x/y.db", ".git/config", "sub/.git/config", ".bash_history", ".env ", ".env.",
     ".\u200benv", "\uff0eenv", ".streamlit/secrets.toml", "server.key.old", ".cargo/credentials.toml",
+    ".id_rsa.swp", ".secrets.yml.swn", ".env.swp", ".env-production", ".env_local",
+    "etc/ssh/ssh_host_rsa_key", ".gnomon/config.toml", ".config/gnomon/config.toml",
+    ".config/git/credentials",
 ]  # fmt: skip
 NO_SECRET = [
     "a.txt", "environment.py", "env.py", ".env.example", ".env.sample", ".env.template", "src/.env.EXAMPLE",
     "id_rsa.pub", "keyboard.py", "monkey.txt", "pem.py", "config.json", "kube/config", "docker/config.json",
     "credentials.py", "aws/readme.md", ".github/workflows/ci.yml", ".gitignore", ".git/HEAD", "git/config",
     "a.key.py", "tfstate.py", "package.json", "accounts.json", "ssh.py", "history.txt", "src/.envelope",
+    ".env-example", ".id_rsa.pub.swp", ".a.txt.swp", "ssh_host_rsa_key.pub", ".gnomon/agents.toml",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", SECRET)
 def test_a_secret_is_known_by_its_name(path: str) -> None:
     assert secret_by_name(path)
+
+
+@pytest.mark.parametrize("name", ["." * 100 + "a" + ".swp" * 38, "a" + ".bak" * 63, "#" * 250])
+def test_whether_a_name_is_a_secret_is_known_at_once(name: str) -> None:
+    started = time.monotonic()
+    assert not secret_by_name(name)
+    assert time.monotonic() - started < 1
 
 
 @pytest.mark.parametrize("path", NO_SECRET)
@@ -551,6 +562,8 @@ def test_a_pattern_fits_paths(pattern: str, fitting: list[str], others: list[str
         ("**/a*" * 40, "aa/" * 150 + "y"),
         ("[" * 200, "[" * 200 + "x"),
         ("{" * 2000 + "}" * 2000, "x"),
+        ("[" * 4000, "x"),
+        ("{" + "," * 3999, "x"),
     ],
 )
 def test_no_pattern_takes_long(pattern: str, path: str) -> None:
@@ -559,7 +572,9 @@ def test_no_pattern_takes_long(pattern: str, path: str) -> None:
     assert time.monotonic() - started < 1
 
 
-@pytest.mark.parametrize("pattern", ["{a,b}" * 20, "../x", "", "/", "a/" * 200])
+@pytest.mark.parametrize(
+    "pattern", ["{a,b}" * 20, "../x", "", "/", "a/" * 200, "{" + "," * 100_000, "[!" * 100_000]
+)
 def test_a_pattern_that_cannot_be_used_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
         PathPattern(pattern)

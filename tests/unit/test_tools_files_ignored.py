@@ -95,7 +95,10 @@ def test_a_rule_that_cannot_be_read_is_none() -> None:
     assert not rules.names("x", is_folder=False)
 
 
-@pytest.mark.parametrize("text", ["*a" * 60 + "b", "**/" * 90 + "x", "\n".join(["*a*b*c*"] * 3000)])
+@pytest.mark.parametrize(
+    "text",
+    ["*a" * 60 + "b", "**/" * 90 + "x", "\n".join(["*a*b*c*"] * 3000), "[!" * 20_000, "x/" + "[!" * 20_000],
+)
 def test_no_rule_takes_long(text: str) -> None:
     started = time.monotonic()
     rules = Ignored().also(".", text)

@@ -199,6 +199,17 @@ def test_a_gigabyte_is_not_held_in_memory(tmp_path: Path) -> None:
     assert time.monotonic() - started < 30
 
 
+async def test_a_file_that_takes_hours_is_let_go_of_when_nobody_waits_any_more(tmp_path: Path) -> None:
+    (tmp_path / "endless.txt").write_text("text\n" * 20_000)
+    os.truncate(tmp_path / "endless.txt", 1 << 42)
+    started = time.monotonic()
+    context = ToolContext(call_id="call_1", is_cancelled=lambda: time.monotonic() > started + 0.2)
+    arguments = '{"path": "endless.txt", "offset": 1000000}'
+    with pytest.raises(InvalidArguments):
+        await Workspace(tmp_path).tool("read_file").execute(arguments, context)
+    assert time.monotonic() - started < 20
+
+
 # --- what is no file ----------------------------------------------------------------
 
 

@@ -155,9 +155,8 @@ async def test_arguments_that_no_command_can_have_are_a_result(tmp_path: Path) -
     text, status = await said(tmp_path, "echo " + "x" * 3_000_000)
     assert text.startswith("[not run: ")
     assert status == "error"
-    text, status = await said(tmp_path, "echo a\0b")
-    assert text.startswith("[not run: ")
-    assert status == "error"
+    with pytest.raises(InvalidArguments, match="command: it has a NUL in it"):
+        await said(tmp_path, "echo a\0b")
 
 
 # --- the sandbox ----------------------------------------------------------------------
@@ -294,6 +293,30 @@ async def test_the_parts_of_a_command_and_its_files_are_named(tmp_path: Path) ->
         assert found.unknown == ""
         found = touched(workspace, f'{{"command": "echo > {tmp_path}/c > /workspace/d > /e"}}')
         assert found.writes == ("c", "/workspace/d", "d", "/e")
+
+
+async def test_behind_a_link_up_is_above_where_it_leads_in_a_container_too(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/deep")
+    async with Workspace(tmp_path) as workspace:
+        found = touched(workspace, '{"command": "echo > /workspace/link/../key"}')
+    assert found.writes == ("/workspace/key", "real/key")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there are no such files here")
+@pytest.mark.parametrize(
+    "redirection",
+    ["> /proc/self/cwd/key", "> link/key", "< link/key", "< kept/a > /dev/stdin", "3< kept/a > /dev/fd/3"],
+)
+async def test_a_file_that_is_another_to_each_process_is_not_named_for_a_command(
+    redirection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "link").symlink_to("/proc/self/cwd")
+    monkeypatch.chdir(tmp_path / "open")  # where this program works is not where a command begins
+    async with Workspace(tmp_path) as workspace:
+        found = touched(workspace, f'{{"command": "echo {redirection}"}}')
+    assert found.unknown == "a redirection to a file that is another to each process"
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ class SupportsTouches(Protocol):
     """A tool that says what a call would touch, so that rules are about that and not about texts.
 
     - `touches` must change nothing, must be quick, and must not raise: arguments
-      that it cannot read must give an `unknown`.
+      that it cannot read must give an `unknown`, with `is_refused` where they can never be of use.
     - it must name everything, or set `unknown`. What its commands do by themselves need not be named.
     """
 

@@ -53,6 +53,8 @@ class Verdict(msgspec.Struct, frozen=True):
     decision: Literal["run", "ask", "deny"]
     reason: str
     rule: Rule | None = None
+    is_by_tool: bool = False
+    """Whether it is the tool that would refuse the call, whoever allows it."""
 
 
 class _Asked(NamedTuple):
@@ -72,6 +74,7 @@ def decide(
     The strictest rule that matches wins, whatever their order: deny, then ask, then allow. Where it cannot be
     told whether one that denies is about the call, somebody is asked; in mode bypass, in which nobody is, it
     is denied. What a command does to files by itself is no doubt of that kind once rules allow its words.
+    A call that its tool would refuse anyway is asked about in no mode.
     """
     call = _Asked(tool, arguments, touches)
     by_mode, allowing = _by_mode(mode, call), _allowing(rules, call)
@@ -79,10 +82,12 @@ def decide(
     denying, sure = _about("deny", rules, call, heeds_doubts)
     if denying is not None and sure:
         return _by_rule("deny", denying)
-    if mode == "bypass":
-        return by_mode if denying is None else _in_doubt("deny", denying, call)
     if (mode == "plan" and by_mode.decision != "run") or (mode == "deny" and not allowing):
         return by_mode
+    if touches is not None and touches.is_refused:
+        return Verdict("deny", touches.unknown, is_by_tool=True)
+    if mode == "bypass":
+        return by_mode if denying is None else _in_doubt("deny", denying, call)
     asking, _ = _about("ask", rules, call, heeds_doubts)
     if asking is not None:
         return _by_rule("ask", asking)

@@ -87,7 +87,7 @@ def job_of(
     verdict = agent.verdict(call, tool, learned) if tool is not extra else None
     asked = turn.requests.get(call.id) if turn is not None else None
     if verdict is not None and verdict.decision == "deny":
-        return job._replace(refusal=_denied(call, verdict.reason))
+        return job._replace(refusal=_refusal(call, verdict))
     if turn is not None and asked is not None:  # whatever the mode is by now
         return _with_leave(job, turn, asked)
     return job if verdict is None or verdict.decision == "run" else job._replace(asks=verdict)
@@ -106,6 +106,12 @@ def _with_leave(job: Job, turn: TurnState, asked: ApprovalRequested) -> Job:
     if asked.arguments_hash != arguments_hash(call.name, call.arguments):
         return job._replace(refusal=_denied(call, "leave was given for other arguments"))
     return job
+
+
+def _refusal(call: ToolCall, verdict: Verdict) -> ToolResult:
+    if verdict.is_by_tool:
+        return ToolResult.of(call, encodable(verdict.reason), status="error")
+    return _denied(call, verdict.reason)
 
 
 def _denied(call: ToolCall, why: str) -> ToolResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gnomon.tools._file_text import Charset
@@ -34,15 +34,26 @@ class Lines(NamedTuple):
     has_crlf: bool
 
 
-def read_lines(file: int, charset: Charset, *, first: int, most: int, most_chars: int) -> Lines:
-    """Lines from `first` on, counted from 1: at most so many, and so many characters of them together."""
+def read_lines(
+    file: int,
+    charset: Charset,
+    *,
+    first: int,
+    most: int,
+    most_chars: int,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Lines:
+    """Lines from `first` on, counted from 1: at most so many, and so many characters of them together.
+
+    It ends early once nobody waits for it: a file may have no end, or none that is reached in a day.
+    """
     taking = _Taking(first, most, most_chars)
     decoder = codecs.getincrementaldecoder(charset.codec)("replace")
     os.lseek(file, len(charset.mark), os.SEEK_SET)
     is_counted = os.fstat(file).st_size <= _WORTH_COUNTING
     for text in _pieces(file, decoder):
         taking.add(text)
-        if taking.is_full and not is_counted:
+        if is_cancelled() or (taking.is_full and not is_counted):
             break
     else:
         taking.end()

@@ -23,6 +23,7 @@ _MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
 """Files by which a cache and a virtual environment of Python are known, whatever they are called."""
 
 _MOST_RULES = 2_000
+_LONGEST_RULE = 1_000
 
 
 def is_made_again(name: str, there: Collection[str] = ()) -> bool:
@@ -85,7 +86,7 @@ class _Level:
 
 def _rule(line: str) -> _Rule | None:
     text = _trimmed(line)
-    if not text or text.startswith("#"):
+    if not text or text.startswith("#") or len(text) > _LONGEST_RULE:
         return None
     is_taken_back = text.startswith("!")
     text = text[1:] if is_taken_back else text

@@ -13,6 +13,9 @@ from functools import lru_cache
 
 __all__ = ["PathPattern"]
 
+_LONGEST = 4_000
+"""In characters. The end of a bracket or a brace that has none is looked for from each of them anew."""
+
 _MOST_FORMS = 100
 _MOST_NAMES = 100
 
@@ -24,6 +27,8 @@ class PathPattern:
     """
 
     def __init__(self, pattern: str, *, braces: bool = True) -> None:
+        if len(pattern) > _LONGEST:
+            raise ValueError(f"it is longer than {_LONGEST:,} characters")
         self.pattern = pattern
         written = [_written(form) for form in (_forms(pattern) if braces else [pattern])]
         self._forms = [[None if name == "**" else _name(name) for name in names] for names in written]

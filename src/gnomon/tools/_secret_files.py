@@ -15,7 +15,7 @@ __all__ = ["secret_by_name", "steers_git"]
 
 _NAMES = (
     # what programs are told of passwords
-    ".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf",
+    ".env", ".env[._-]*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf",
     ".mylogin.cnf", ".htpasswd", ".git-credentials", ".npmrc", ".yarnrc.yml", ".pypirc", ".dockercfg",
     ".terraformrc", "terraform.rc", "credentials.tfrc.json", ".vault-token", ".s3cfg", ".boto",
     "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml",
@@ -23,6 +23,7 @@ _NAMES = (
     # keys
     "*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.jks", "*.keystore", "*.ppk", "*.ovpn", "*.kdb",
     "*.kdbx", "*.keychain", "*.keychain-db", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
+    "ssh_host_*_key",
     # keys of services
     "credentials.json", "client_secret*.json", "application_default_credentials.json",
     "service-account*.json", "service_account*.json", "serviceaccount*.json", "*-service-account.json",
@@ -33,8 +34,9 @@ _NAMES = (
 """In lower case, whatever folder they are in."""
 
 _HARMLESS = (
-    ".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "template.env",
-    "*.example.env", "*.tfvars.example", "*.tfstate.example", "id_*.pub",
+    ".env[._-]example", ".env[._-]sample", ".env[._-]template", ".env[._-]dist",
+    "example.env", "sample.env", "template.env", "*.example.env",
+    "*.tfvars.example", "*.tfstate.example", "id_*.pub",
 )  # fmt: skip
 """Made to be shown, though they fit one of the above."""
 
@@ -43,7 +45,8 @@ _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".password-store", "ke
 
 _PLACES = (
     (".kube", "config"), (".docker", "config.json"), (".config", "gcloud"), (".config", "gh", "hosts.yml"),
-    (".config", "containers", "auth.json"), (".cargo", "credentials"), (".cargo", "credentials.toml"),
+    (".config", "containers", "auth.json"), (".config", "git", "credentials"), (".config", "gnomon"),
+    (".gnomon", "config.toml"), (".cargo", "credentials"), (".cargo", "credentials.toml"),
     (".gem", "credentials"), (".m2", "settings.xml"), (".m2", "settings-security.xml"),
     (".gradle", "gradle.properties"), (".composer", "auth.json"), (".codex", "auth.json"),
     (".claude", ".credentials.json"), (".terraform.d", "credentials.tfrc.json"),
@@ -51,6 +54,8 @@ _PLACES = (
 """By several names in a row: that file, or all in that folder."""
 
 _COPIES = re.compile(r"(?:~|\.(?:bak|backup|old|orig|save|saved|copy|swp|swo|tmp|\d{1,3}))$")
+_SWAPPED = re.compile(r"\.(.+)\.sw[a-p]")
+"""What an editor keeps beside a file while it is open, hidden by a dot."""
 
 _RUN_BY_THEMSELVES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
 _TOKENS_OF_GIT = frozenset({"config", "config.worktree", "credentials", "hgrc"})
@@ -81,6 +86,9 @@ def _is_secret_name(name: str) -> bool:
         if _harmless_name.match(name):
             return False
         if _secret_name.match(name):
+            return True
+        hidden = _SWAPPED.fullmatch(name)
+        if hidden is not None and _secret_name.match(hidden[1]) and not _harmless_name.match(hidden[1]):
             return True
         shorter = _COPIES.sub("", name).removeprefix("#").removesuffix("#")
         if shorter == name:

@@ -41,14 +41,18 @@ _CHANGES_THE_SHELL = _names(
 _BY_SHELL_ONLY = _CHANGES_THE_SHELL | MOVES | {"command", "eval", "exec", "set", "exit", "return"}
 
 _RUNS_OTHERS = _names(
-    "ash bash bwrap busybox capsh chroot chrt csh dash dbus-run-session doas eatmydata fakechroot "
-    "faketime fakeroot fish flock gdb i386 ionice ksh linux32 linux64 ltrace mksh newgrp nsenter numactl "
-    "parallel perf pkexec prlimit proot proxychains proxychains4 rbash rksh rlwrap run-parts "
-    "runuser rush script setarch setpriv setsid sg sh ssh start-stop-daemon stdbuf strace su systemd-run "
-    "taskset tcsh tini toybox torsocks tsocks uname26 unbuffer unshare valgrind watch x86_64 xvfb-run yash "
-    "zsh"
+    "ash bash busybox bwrap capsh choom chroot chrt csh dash dbus-run-session debconf doas dumb-init "
+    "eatmydata fakechroot fakeroot fakeroot-sysv fakeroot-tcp faketime fish flock fstab-decode gchroot "
+    "gdb genv gfind gnice gnohup gosu gstdbuf gtimeout gxargs heaptrack hyperfine i386 ionice ksh ld.so "
+    "linux32 linux64 logsave ltrace memusage mksh newgrp npx nsenter numactl parallel perf pkexec prlimit "
+    "proot proxychains proxychains4 rbash rksh rlwrap run-parts runcon runuser rush script setarch "
+    "setpriv setsid sg sh sotruss ssh ssh-agent start-stop-daemon stdbuf strace su su-exec systemd-run "
+    "taskset tcsh tini torsocks toybox tsocks uclampset uname26 unbuffer unshare valgrind watch x86_64 "
+    "xvfb-run yash zsh"
 )
 """Programs whose arguments are a command, and through which nobody looks here."""
+
+_LOADERS = ("ld-linux", "ld-musl")
 
 
 def inner_of(argv: Sequence[str], *, by_shell: bool) -> Inner:
@@ -60,7 +64,7 @@ def inner_of(argv: Sequence[str], *, by_shell: bool) -> Inner:
         folder, name = posixpath.split(name)
         by_shell = False
         if folder not in _SYSTEM_FOLDERS:
-            is_odd = name in _LOOKED_THROUGH or name in _RUNS_OTHERS
+            is_odd = name in _LOOKED_THROUGH or _may_run_another(name)
             return Inner(doubt=f"another {name} than the usual one") if is_odd else _NOTHING
     if by_shell and name in _BUILTINS:
         return _BUILTINS[name](argv[1:])
@@ -75,7 +79,11 @@ def inner_of(argv: Sequence[str], *, by_shell: bool) -> Inner:
     look = _LOOKED_THROUGH.get(name)
     if look is not None:
         return look(argv[1:])
-    return Inner(doubt=f"{name} may run another command") if name in _RUNS_OTHERS else _NOTHING
+    return Inner(doubt=f"{name} may run another command") if _may_run_another(name) else _NOTHING
+
+
+def _may_run_another(name: str) -> bool:
+    return name in _RUNS_OTHERS or name.startswith(_LOADERS)
 
 
 # --- assignments

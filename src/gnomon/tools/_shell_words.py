@@ -31,9 +31,9 @@ def touches_of(command: str, cwd: str = "") -> Touches:
 
     `commands` has the arguments of each part of a compound command in the order of the text, and those of
     what a part runs in its turn (`timeout 5 make`, `sh -c '…'`) behind it. A part may also not run, as behind
-    `&&`; no other part runs. `reads` and `writes` are the files of redirections, except `/dev/null`, as they
-    are written there, in the folder `cwd` where they are relative. What a program does itself, with the
-    paths among its arguments too, is not said here: a sandbox holds that.
+    `&&`; no other part runs. `reads` and `writes` are the files of redirections, except `/dev/null` and the
+    usual streams, as they are written there, in the folder `cwd` where they are relative. What a program
+    does itself, with the paths among its arguments too, is not said here: a sandbox holds that.
 
     Where `unknown` is set, `commands` has what is known of the parts: perhaps only the first words of one.
     """
@@ -53,11 +53,14 @@ class _Found:
         self._doubt = ""
         self._is_moved = False
         self._has_relative = False
+        self._opens_again = False
         self._depth = 0
 
     def touches(self) -> Touches:
         if self._is_moved and self._has_relative:
             self.doubt("a redirection to a relative path in a command that changes its folder")
+        if self._opens_again and self._reads:
+            self.doubt("a redirection to a stream, which may be a file that is read")
         return Touches(
             reads=tuple(dict.fromkeys(self._reads)),
             writes=tuple(dict.fromkeys(self._writes)),
@@ -99,7 +102,10 @@ class _Found:
             self._commands.append(tuple(argv))
 
     def opens(self, path: str, *, reads: bool, writes: bool) -> None:
-        if path == "/dev/null":
+        if path == "/dev/null" or (path == "/dev/stdin" and not writes):
+            return
+        if path in ("/dev/stdout", "/dev/stderr") and not reads:
+            self._opens_again = True
             return
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             self.doubt("a connection that bash opens")

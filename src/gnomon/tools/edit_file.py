@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["edit_file"]
 
+_TAKEN = "indentation, blanks at the ends of lines or quotes"
 _LONG_ENOUGH = 8
 """In characters. That a shorter text is there already says nothing."""
 
@@ -35,8 +36,9 @@ def edit_file(workspace: Workspace) -> Tool:
         """Replace a piece of a text file, and see what that changed.
 
         Give the old text as it stands in the file, without line numbers, and with as many lines around it as
-        make it the only such place. Where it is not there to the letter, one place that differs in blanks,
-        indentation, quotes or dashes alone is taken, and the result says so. Line ends and charset stay.
+        make it the only such place. Where it is not there to the letter, one place is taken that differs
+        in indentation, blanks at the ends of lines, quotes or dashes alone, and the result says so. Line ends
+        and charset stay.
 
         path: the file, relative to the workspace
         old: the text to be replaced; empty only to fill a file that is empty or not there yet
@@ -137,7 +139,7 @@ def _told(file: FileChange, text: str, found: Found) -> str:
 
 
 def _not_found(file: FileChange, text: str, old: str, new: str) -> str:
-    said = [f"old: {shown(file.path)} does not have it, nor anything that differs in blanks or quotes alone."]
+    said = [f"old: {shown(file.path)} does not have it, nor anything that differs in {_TAKEN} alone."]
     if len(new.strip()) >= _LONG_ENOUGH and new in text:
         said.append(f"It has what is new, at {_lines(text, [text.index(new)])}: perhaps it is done already.")
     near = nearest(text, old)

@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpac
 
 from gnomon._threads import run_in_thread
 from gnomon.contracts.tool import DEFAULT_TIMEOUT_S, OnUnknown, ToolContext, Touches
-from gnomon.errors import ConfigError, GnomonError
+from gnomon.errors import ConfigError, GnomonError, ToolError
 from gnomon.tools._lookup import LookupFunction, ask, bound_to, takes_arguments
 from gnomon.tools._results import content_of, result_of
 from gnomon.tools._signature import Arguments, describe, read_docstring
@@ -236,6 +236,8 @@ class TouchingTool(FunctionTool[_P, _R]):
             return self._touches
         try:
             found = self._touches(self._arguments.given(arguments))
+        except ToolError as error:
+            return Touches(unknown=error.message, is_refused=True)
         except GnomonError as error:
             return Touches(unknown=error.message)
         except Exception as error:  # noqa: BLE001 - a call whose touch is not known is asked about, not broken

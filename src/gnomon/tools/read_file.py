@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gnomon._beneath import stamp_of
-from gnomon.contracts.tool import Tool
+from gnomon.contracts.tool import Tool, ToolContext
 from gnomon.errors import InvalidArguments, ToolFailed
 from gnomon.tools._file_lines import LONGEST_LINE, Lines, read_lines
 from gnomon.tools._file_text import SAMPLE_BYTES, charset_of
@@ -33,7 +33,7 @@ def read_file(workspace: Workspace) -> Tool:
     """Read a file of the workspace: lines of text, or a picture."""
     files = Files(workspace, "read_file")
 
-    def read(path: str, offset: int = 1, limit: int = _MOST_LINES) -> ToolResult:
+    def read(path: str, offset: int = 1, limit: int = _MOST_LINES, *, ctx: ToolContext) -> ToolResult:
         """Read a text file, or look at a picture (PNG, JPEG, GIF, WebP).
 
         Each line comes with its number and a tab before it, which are not part of the file. A long file is
@@ -47,7 +47,7 @@ def read_file(workspace: Workspace) -> Tool:
             raise InvalidArguments(f"{'offset' if offset < 1 else 'limit'}: it is at least 1")
         with files.opened(path) as file:
             try:
-                parts = _parts(file, path, offset, min(limit, _MOST_LINES))
+                parts = _parts(file, path, offset, min(limit, _MOST_LINES), ctx)
             except OSError as error:
                 raise ToolFailed(f"{shown(path)} cannot be read: {reason(error)}") from None
         return ToolResult("", "read_file", parts)
@@ -57,7 +57,7 @@ def read_file(workspace: Workspace) -> Tool:
     )
 
 
-def _parts(file: int, path: str, offset: int, limit: int) -> tuple[Part, ...]:
+def _parts(file: int, path: str, offset: int, limit: int, ctx: ToolContext) -> tuple[Part, ...]:
     size = stamp_of(os.fstat(file)).size
     sample = os.pread(file, SAMPLE_BYTES, 0)
     kind = media_type_of(sample[:16])
@@ -67,7 +67,14 @@ def _parts(file: int, path: str, offset: int, limit: int) -> tuple[Part, ...]:
     if charset is None:
         named = f" ({kind})" if kind else ""
         raise ToolFailed(f"{shown(path)} is no text: {size:,} bytes of something else{named}")
-    found = read_lines(file, charset, first=offset, most=limit, most_chars=_MOST_CHARS)
+    found = read_lines(
+        file,
+        charset,
+        first=offset,
+        most=limit,
+        most_chars=_MOST_CHARS,
+        is_cancelled=lambda: ctx.cancelled,
+    )
     if not found.shown:
         if not found.counted:
             return (Text(f"{shown(path)} is empty: it has no lines."),)

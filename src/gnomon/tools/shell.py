@@ -40,6 +40,8 @@ __all__ = ["ShellTool", "shell"]
 _CANNOT_RUN = frozenset({126, 127})
 _BY_SIGNAL = 128
 _IN_CONTAINERS = "/workspace"
+_OF_PROCESSES = frozenset({"/proc", "/dev/fd"})
+_MOST_LINKS = 40
 
 # Every sandbox has sh; where there is bash it takes the line, since that is the shell that models write for:
 # pipefail, [[ and <( ) are errors elsewhere. sh finds that out, so that no sandbox has to be asked before.
@@ -84,6 +86,8 @@ class ShellTool(RunningTool[[str, float | None], AsyncGenerator[Text | ToolResul
         seconds = self._allowed.of(timeout_s)
         if not command.strip():
             raise InvalidArguments("command: it is empty")
+        if "\0" in command:
+            raise InvalidArguments("command: it has a NUL in it")
         sandbox = await sandbox_of(self._workspace, self.name)
         pieces = Pieces()
         try:
@@ -101,8 +105,12 @@ class ShellTool(RunningTool[[str, float | None], AsyncGenerator[Text | ToolResul
         if self._workspace.root is None:
             return found
         folder = self._workspace.files(self.name)
+        is_odd = any(_is_of_process(os.path.join(folder.path, each)) for each in found.reads + found.writes)
         return msgspec.structs.replace(
-            found, reads=_places(folder, found.reads), writes=_places(folder, found.writes)
+            found,
+            reads=_places(folder, found.reads),
+            writes=_places(folder, found.writes),
+            unknown=found.unknown or ("a redirection to a file that is another to each process" * is_odd),
         )
 
 
@@ -160,7 +168,7 @@ def _places(folder: Beneath, paths: tuple[str, ...]) -> tuple[str, ...]:
         found.append(_place(folder, path))
         # In a container the folder is there. Of a process it is another one: both are named.
         if path == _IN_CONTAINERS or path.startswith(f"{_IN_CONTAINERS}/"):
-            found.append(_place(folder, os.path.relpath(path, _IN_CONTAINERS)))
+            found.append(_place(folder, path.removeprefix(_IN_CONTAINERS).lstrip("/") or "."))
     return tuple(dict.fromkeys(found))
 
 
@@ -170,6 +178,24 @@ def _place(folder: Beneath, path: str) -> str:
     except GnomonError:  # it leads out, or goes up from what is not there yet
         found = os.path.realpath(os.path.join(folder.path, path))
         return os.path.relpath(found, folder.path) if _is_in(found, folder.path) else found
+
+
+def _is_of_process(path: str) -> bool:
+    """Whether its way goes by names such as `/proc/self/cwd` or `/dev/fd/3`: what is behind them here is not
+    what is behind them for a command."""
+    way, to_do, links = "/", path.split("/")[::-1], 0
+    while to_do:
+        way = os.path.normpath(os.path.join(way, to_do.pop()))  # so far there is no link in it
+        if way in _OF_PROCESSES or links > _MOST_LINKS:
+            return True
+        try:
+            target = os.readlink(way)
+        except OSError:
+            continue
+        links += 1
+        way = os.path.dirname(way)
+        to_do += [*target.split("/")[::-1], *(["/"] if target.startswith("/") else [])]
+    return False
 
 
 def _is_in(path: str, folder: str) -> bool:

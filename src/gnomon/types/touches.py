@@ -14,7 +14,8 @@ class Touches(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     resolved and '/' between names. One that ends in '/' is a folder with all that is in it. `commands` are
     argument lists, one for each part of a compound command. `hosts` are host names in lower case, without a
     port. `unknown` says why it is not known all that the call would touch; such a call is asked about
-    where changes are, in every mode in which anybody is asked.
+    where changes are, in every mode in which anybody is asked. With `is_refused` it says why the tool would
+    refuse the call whatever is allowed: then nobody is asked, and the model is told so.
     """
 
     reads: tuple[str, ...] = ()
@@ -22,3 +23,4 @@ class Touches(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     commands: tuple[tuple[str, ...], ...] = ()
     hosts: tuple[str, ...] = ()
     unknown: str = ""
+    is_refused: bool = False
