@@ -15,7 +15,7 @@ from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, USER, Room
 from gnomon.sandboxes._removing import remove
 
-__all__ = ["Rooms", "checked_workspace", "own_folder"]
+__all__ = ["Rooms", "checked_workspace", "let_go", "own_folder"]
 
 _PREFIX = "gnomon-sandbox-"
 _OTHER_PLACE = "/var/tmp"  # noqa: S108 - a folder of its own in it
@@ -31,7 +31,7 @@ class Rooms:
         given = None if workspace is None else checked_workspace(workspace)
         readable, writable = [_there(path) for path in read], [_there(path) for path in write]
         self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
-        self._gone = weakref.finalize(self, remove, str(self._own))
+        self._gone = weakref.finalize(self, let_go, str(self._own))
         self.workspace = given or self._make("workspace")
         self.uid, self.gid = _owner(self.workspace)
         etc = self._make("etc")
@@ -154,3 +154,10 @@ def _sweep(folder: str) -> None:
                 and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
             ):
                 remove(entry.path)
+
+
+def let_go(folder: str) -> None:
+    """Remove a folder of this process's own. A fork has the same, which is not its own to remove."""
+    found = _OURS.fullmatch(os.path.basename(folder))
+    if found and int(found[1]) == os.getpid():
+        remove(folder)
