@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from gnomon.sandboxes.container import ContainerSandbox
-from gnomon.types.steps import ExecResult
-from servers import containers
+from gnomon.types.steps import ExecLimits, ExecResult
+from servers import containers, images
 
 MB = 1 << 20
 PATIENCE_S = 60.0
@@ -34,6 +35,46 @@ async def opened(image: str, **settings: Any) -> AsyncGenerator[ContainerSandbox
 
 async def sh(sandbox: ContainerSandbox, script: str, **given: Any) -> ExecResult:
     return await sandbox.execute("sh", ["-c", script], given.pop("timeout_s", PATIENCE_S), **given)
+
+
+@pytest.fixture
+def image_with_volumes(image: str) -> Iterator[str]:
+    name = f"localhost/gnomon-test-volume:{os.getpid()}"
+    asks = ["--change", "VOLUME /var/lib/data", "--change", "VOLUME /workspace"]
+    subprocess.run(["podman", "import", *asks, images.archive(), name], capture_output=True, check=True)
+    yield name
+    subprocess.run(["podman", "rmi", name], capture_output=True, check=True)
+
+
+async def test_a_volume_that_an_image_asks_for_is_a_folder_of_the_command_s_own(
+    image_with_volumes: str,
+) -> None:
+    async with opened(image_with_volumes, limits=ExecLimits(disk_bytes=30 * MB)) as sandbox:
+        fill = "cd /var/lib/data && for n in 1 2 3; do head -c 20000000 /dev/zero > $n; done; ls | wc -l"
+        full = await sh(sandbox, fill)
+        assert full.text.split() == ["3"]
+        assert b"No space left" in full.stderr
+        assert (await sh(sandbox, "ls /var/lib/data; touch kept")).text == ""
+        assert await sandbox.list_files() == ["kept"]
+
+
+async def test_tmp_that_fills_the_memory_is_a_result(image: str) -> None:
+    async with opened(image, limits=ExecLimits(memory_bytes=64 * MB)) as sandbox:
+        fill = "; ".join(
+            f"head -c 100000000 /dev/zero > {each}/x" for each in ("/tmp", "/var/tmp", "/dev/shm")
+        )
+        for _ in range(3):
+            result = await sh(sandbox, f"{fill}; ls -l /tmp; df")
+            assert (result.exit_code, result.oom) == (137, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may spare a process")
+async def test_for_want_of_memory_the_kernel_ends_commands_and_not_their_container(image: str) -> None:
+    async with opened(image) as sandbox:
+        assert (await sh(sandbox, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj")).text == "0\n500\n"
+
+
+"""When the container was started."""
 
 
 _FORKS = """

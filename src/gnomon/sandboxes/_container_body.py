@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gnomon.sandboxes._limits import Limits
@@ -17,6 +18,10 @@ _MB = 1 << 20
 _OPEN_FILES = 1024
 _MOST_PROCESSES_OF_A_USER = 1 << 15
 """Counted over the whole machine, so far more than a command may have; Podman has no more itself."""
+_ENDED_FIRST = 500
+"""Of commands, where memory is wanting; who keeps the container is spared then, as far as that is seen to."""
+_MOST_PROCESSES = 1 << 22
+"""Of the kernel's numbers for them."""
 _STARTING = 16
 """Threads of the engine's own program, which is within the limit while it starts a command."""
 
@@ -50,8 +55,8 @@ class Shape(NamedTuple):
         return f"{self.uid}:{self.gid}"
 
 
-def created(shape: Shape, limits: Limits, *, sysctls: bool) -> dict[str, Any]:
-    """The body of the request that creates it."""
+def created(shape: Shape, limits: Limits, volumes: Sequence[str], *, sysctls: bool) -> dict[str, Any]:
+    """The body of the request that creates it. `volumes` are the folders for which the image asks for one."""
     keeper = _NOBODY_ELSE if shape.uid == _NOBODY else _NOBODY
     return {
         "Image": shape.image,
@@ -69,13 +74,13 @@ def created(shape: Shape, limits: Limits, *, sysctls: bool) -> dict[str, Any]:
         "StdinOnce": True,
         "AttachStdin": True,
         "NetworkDisabled": not limits.network,
-        "HostConfig": _held(shape, limits, sysctls=sysctls),
+        "HostConfig": _held(shape, limits, volumes, sysctls=sysctls),
     }
 
 
-def _held(shape: Shape, limits: Limits, *, sysctls: bool) -> dict[str, Any]:
+def _held(shape: Shape, limits: Limits, volumes: Sequence[str], *, sysctls: bool) -> dict[str, Any]:
     room = min(limits.disk_bytes, limits.memory_bytes)
-    fresh = f"rw,exec,nosuid,nodev,size={room},mode=1777"
+    filled = fresh = f"rw,exec,nosuid,nodev,size={room},mode=1777"
     if shape.is_podman:
         fresh += ",notmpcopyup"  # or it is as the image has it
     made: dict[str, Any] = {
@@ -88,10 +93,12 @@ def _held(shape: Shape, limits: Limits, *, sysctls: bool) -> dict[str, Any]:
         "SecurityOpt": ["no-new-privileges", *([f"seccomp={shape.calls}"] if shape.calls else [])],
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # of both together: no swap
-        "PidsLimit": limits.processes + KEEPERS + _STARTING,
+        "OomScoreAdj": _ENDED_FIRST,
+        "PidsLimit": min(limits.processes + KEEPERS + _STARTING, _MOST_PROCESSES),
         "Ulimits": _ulimits(limits),
         "ShmSize": min(room, 64 * _MB),
-        "Tmpfs": {HOME: fresh, "/var/tmp": fresh},  # noqa: S108 - the container's own
+        # A volume would be on the host's disk, where no limit holds.
+        "Tmpfs": {**dict.fromkeys(volumes, filled), HOME: fresh, "/var/tmp": fresh},  # noqa: S108 - its own
         "LogConfig": {"Type": "none"},
         "Mounts": _mounts(shape, limits),
     }

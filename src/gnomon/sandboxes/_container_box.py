@@ -11,7 +11,7 @@ from typing import Any
 
 from gnomon.errors import SandboxError
 from gnomon.sandboxes._container_body import KEEPERS, LABEL, WORKSPACE, Shape, created
-from gnomon.sandboxes._container_image import no_image
+from gnomon.sandboxes._container_image import no_image, volumes_of
 from gnomon.sandboxes._container_sight import Sight, sight_of
 from gnomon.sandboxes._engine_monitors import end_monitors
 from gnomon.sandboxes._engine_wire import Answer
@@ -85,6 +85,7 @@ class Maker:
         self._engine = engine
         self._shape = shape
         self._sysctls = True
+        self._volumes: list[str] | None = None
 
     def make(self, limits: Limits) -> Box:
         """From a thread."""
@@ -100,7 +101,11 @@ class Maker:
 
     def _made(self, limits: Limits, *, sysctls: bool) -> Box:
         call = self._engine.call
-        answer = call("POST", "/containers/create", created(self._shape, limits, sysctls=sysctls))
+        if self._volumes is None:
+            asked_for = volumes_of(self._engine, self._shape.image)
+            self._volumes = [path for path in asked_for if path != WORKSPACE]
+        body = created(self._shape, limits, self._volumes, sysctls=sysctls)
+        answer = call("POST", "/containers/create", body)
         if answer.status == 404:
             raise no_image(self._engine, self._shape.image)
         container = str(_good(answer)["Id"])
@@ -151,6 +156,10 @@ def _explained(error: _NotStarted, engine: Engine, image: str) -> SandboxError:
     hint = f"`{engine.program} run --rm {image} true` shows whether the engine works by itself"
     if "ended as soon" in said or "/bin/sh" in said:
         hint = f"the image has to have /bin/sh and cat; does {image!r}?"
+    elif "memory limit" in said or "minimum memory" in said.lower():
+        hint = "a container takes some MB by itself; give memory_bytes more"
+    elif "setup user" in said:
+        hint = "whoever runs the engine needs more user ids: see /etc/subuid and /etc/subgid"
     elif "rlimit" in said:
         hint = (
             "the engine may not give a container the limits that it needs; see ulimit -Hn of who started it"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from contextlib import suppress
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -12,7 +14,7 @@ from gnomon.errors import ConfigError, SandboxError
 from gnomon.sandboxes._engine_wire import shortened
 from gnomon.sandboxes._engines import Engine
 
-__all__ = ["checked_image", "fetch", "has_image", "no_image"]
+__all__ = ["checked_image", "fetch", "has_image", "no_image", "volumes_of"]
 
 _PULL_S = 1800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
@@ -29,6 +31,15 @@ def has_image(engine: Engine, image: str) -> bool:
     if not answer.is_good and answer.status != 404:
         raise SandboxError(f"{engine.name} does not say whether it has the image {image!r}: {answer.words}")
     return answer.is_good
+
+
+def volumes_of(engine: Engine, image: str) -> list[str]:
+    """The folders for which it asks the engine for a volume."""
+    answer = engine.call("GET", f"/images/{quote(image)}/json")
+    if not answer.is_good:
+        raise no_image(engine, image)
+    config: dict[str, Any] = answer.content.get("Config") or {}
+    return [posixpath.normpath(path) for path in config.get("Volumes") or ()]
 
 
 def no_image(engine: Engine, image: str) -> SandboxError:

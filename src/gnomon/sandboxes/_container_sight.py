@@ -111,10 +111,18 @@ class Sight:
             if time.monotonic() > until or self.is_over():
                 return
             time.sleep(_POLL_S)
+        self._spare(self.members())
         with suppress(OSError):
             self._folders = _fresh_folders(self.pid, workspace)
             if self._folders is not None and self._signal(0):
                 self._fresh = self._state()
+
+    def _spare(self, keepers: frozenset[int]) -> None:
+        """Let the kernel end commands for want of memory, and not these, with which all would be lost."""
+        with suppress(OSError):  # only root may
+            for pid in keepers:
+                with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+                    file.write("0")
 
     @property
     def can_tell(self) -> bool:
