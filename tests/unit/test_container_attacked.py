@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -74,7 +77,47 @@ async def test_for_want_of_memory_the_kernel_ends_commands_and_not_their_contain
         assert (await sh(sandbox, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj")).text == "0\n500\n"
 
 
+async def test_a_timeout_after_a_want_of_memory_is_no_want_of_memory(image: str) -> None:
+    async with opened(image, limits=ExecLimits(memory_bytes=64 * MB)) as sandbox:
+        assert (await sh(sandbox, "python3 -c 'x = bytearray(300 << 20)'; true")).oom
+        late = await sh(sandbox, "sleep 60", timeout_s=1.0)
+        assert (late.timed_out, late.oom) == (True, False)
+
+
+# --- what a command writes, and is given -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "in the log: OCI runtime error, no such file or directory",
+        "unable to start container process",
+        "line one\\nError: runc: exec failed: OCI permission denied",
+    ],
+)
+async def test_a_command_may_write_of_engines(image: str, said: str) -> None:
+    async with opened(image) as sandbox:
+        for code in (1, 127):
+            result = await sh(sandbox, f"printf '{said}'; exit {code}")
+            assert (result.exit_code, result.note) == (code, "")
+            assert result.text == said.replace("\\n", "\n")
+
+
 """When the container was started."""
+
+
+def test_closing_on_another_event_loop_ends_what_runs_at_once(image: str) -> None:
+    sandbox = ContainerSandbox(image, engine="podman")
+    results: list[ExecResult] = []
+    work = threading.Thread(target=lambda: results.append(asyncio.run(sh(sandbox, "echo > up; sleep 1000"))))
+    work.start()
+    while asyncio.run(sandbox.read_file("up")) is None:
+        time.sleep(0.05)
+    began = time.monotonic()
+    asyncio.run(sandbox.close())
+    assert time.monotonic() - began < 4
+    work.join()
+    assert results[0].note == "ended: the sandbox was closed"
 
 
 _FORKS = """

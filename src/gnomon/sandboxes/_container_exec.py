@@ -36,9 +36,9 @@ _TICK_S = 0.1
 _POLL_S = 0.01
 _MOST_FILES = 100_000
 
-# What an engine writes to the streams of a command that it could not start.
-_SAYS = r"OCI runtime|OCI permission|unable to start container process"
-_NOT_STARTED = re.compile(rf"\s*(?:Error: )?.*\b(?:{_SAYS})\b.*", re.S)
+# What an engine writes to the streams of a command that it could not start: this line, and nothing else.
+_ENDS = "OCI runtime error|OCI permission denied|OCI runtime attempted to invoke a command that was not found"
+_NOT_STARTED = re.compile(rf"\s*(?:OCI runtime exec failed: [^\n]*|[^\n]*: (?:{_ENDS}))\s*")
 _NOT_RUN = re.compile(r"exec [^\n]*: [a-z ]+\n")
 _REASONS = (
     ("argument list too long", errno.E2BIG),
@@ -77,13 +77,19 @@ class Exec:
         self._stop: asyncio.Future[str] = self._loop.create_future()
         self._began = time.monotonic()
         self._execution = ""
-        self._kills = box.sight.kills_for_memory() if box.sight else 0
+        self._refusal = ""
+        self._kills_before = box.sight.kills_for_memory() if box.sight else 0
 
     @property
     def duration_s(self) -> float:
         return time.monotonic() - self._began
 
     def stop(self, why: str) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._stopped, why)
+
+    def _stopped(self, why: str) -> None:
         if not self._stop.done():
             self._stop.set_result(why)
 
@@ -105,7 +111,8 @@ class Exec:
 
     def kills(self) -> int:
         """How often the kernel has ended a part of it for want of memory."""
-        return self._box.sight.kills_for_memory() - self._kills if self._box.sight else 0
+        # None where the container has gone, and its group with it.
+        return max(0, self._box.sight.kills_for_memory() - self._kills_before) if self._box.sight else 0
 
     def _why(self, streams: asyncio.Task[None], watch: asyncio.Task[str]) -> str:
         if self._stop.done():
@@ -129,7 +136,7 @@ class Exec:
                 await self._flow(attached, stdin)
             else:
                 said = attached.rest or await self._loop.sock_recv(attached.socket, _READ_BYTES)
-                self._kept.add("stderr", said)
+                self._refusal = said.decode(errors="replace") or f"status {attached.status}"
         finally:
             attached.socket.close()
 
@@ -138,7 +145,9 @@ class Exec:
         answer = await asyncio.wrap_future(
             in_background(lambda: box.engine.call("POST", f"/containers/{box.id}/exec", order))
         )
-        if answer.status in (404, 409):  # the container is not there, or does not run
+        if answer.status in (404, 409) or not (
+            answer.is_good or box.is_alive()
+        ):  # it is not there, or does not run
             raise Gone(f"the container has ended: {answer.words}")
         if not answer.is_good:
             raise SandboxError(f"{box.engine.name} does not take the command: {answer.words}")
@@ -235,7 +244,7 @@ class Exec:
         return None
 
     def _ending(self, code: int) -> Ending:
-        said = _words_of_engine(self._kept) if code in _CODES_OF_ENGINE else ""
+        said = self._refusal or (_words_of_engine(self._kept) if code in _CODES_OF_ENGINE else "")
         if not said:
             return Ending(exit_code=code)
         if "chdir to cwd" in said:

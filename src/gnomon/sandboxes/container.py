@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -115,7 +116,7 @@ class ContainerSandbox:
             raise
         self._pool = Pool(self._engine, Maker(self._engine, self._shape(cpus)), warm=warm)
         self._pulling = threading.Lock()
-        self._runs: dict[Exec, asyncio.Future[None]] = {}
+        self._runs: dict[Exec, Future[None]] = {}
         self._is_closed = False
 
     @property
@@ -182,10 +183,11 @@ class ContainerSandbox:
     async def close(self) -> None:
         """End what runs, and remove what is left of it."""
         self._is_closed = True
-        for run in self._runs:
+        runs = self._runs.copy()
+        for run in runs:
             run.stop("the sandbox was closed")
-        if self._runs:
-            await asyncio.wait(list(self._runs.values()), timeout=5.0)
+        if runs:
+            await asyncio.wait([asyncio.wrap_future(over) for over in runs.values()], timeout=5.0)
         await asyncio.wrap_future(in_background(self._remove))
 
     def _remove(self) -> None:
@@ -230,7 +232,7 @@ class ContainerSandbox:
         box = await self._pool.take(asked.limits)
         kept = Kept(asked.limits.output_bytes)
         run = Exec(box, asked.limits, self._workspace, kept, show)
-        over = self._runs[run] = asyncio.get_running_loop().create_future()
+        over = self._runs[run] = Future()
         order = started(self._shaped, asked.argv, asked.env, asked.folder, has_input=bool(asked.stdin))
         is_over = False
         try:
