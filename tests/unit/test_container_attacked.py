@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gnomon.errors import SandboxError
+from gnomon.sandboxes._engines import engine_for
 from gnomon.sandboxes.container import ContainerSandbox
 from gnomon.types.steps import ExecLimits, ExecResult
 from servers import containers, images
@@ -106,6 +110,30 @@ async def test_a_command_may_write_of_engines(image: str, said: str) -> None:
 """When the container was started."""
 
 
+# --- its life ---------------------------------------------------------------------
+
+
+async def test_a_service_that_was_killed_between_two_commands_is_started_again(image: str) -> None:
+    async with opened(image) as sandbox:
+        for _ in range(4):
+            assert (await sh(sandbox, "echo up")).text == "up\n"
+            engine = sandbox._engine
+            assert engine._service is not None
+            os.kill(engine._service.pid, signal.SIGKILL)
+            await asyncio.sleep(0.3)
+
+
+def test_an_engine_that_was_closed_starts_no_service(image: str) -> None:
+    engine = engine_for("podman")
+    service = engine._service
+    assert service is not None
+    engine.close()
+    if not service.is_up():  # nobody else has it
+        with pytest.raises(SandboxError, match="does not answer"):
+            engine.call("GET", "/version")
+        assert not service.is_up()
+
+
 def test_closing_on_another_event_loop_ends_what_runs_at_once(image: str) -> None:
     sandbox = ContainerSandbox(image, engine="podman")
     results: list[ExecResult] = []
@@ -138,3 +166,18 @@ def test_the_end_of_a_fork_takes_nothing_from_the_program(image: str) -> None:
     words = [sys.executable, "-c", _FORKS, image]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.stdout, done.stderr) == ("kept\nFalse\n", "")
+
+
+# --- which engine ------------------------------------------------------------------
+
+
+def test_an_engine_elsewhere_that_is_named_is_said_to_be_of_no_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("PATH", "HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    if os.path.exists("/var/run/docker.sock"):
+        pytest.skip("this machine has Docker on a socket that cannot be hidden")
+    with pytest.raises(SandboxError, match="DOCKER_HOST must begin with unix://"):
+        engine_for("docker")

@@ -79,15 +79,23 @@ class Engine:
 
     def call(self, method: str, path: str, body: object = None, *, patience_s: float = 60.0) -> Answer:
         """From a thread. A service of ours that somebody has ended is started again."""
+        asked = self.wire.path
         try:
             return self.wire.call(method, path, body, patience_s=patience_s)
         except SandboxError:
-            with self._lock:
-                if self._service is None or self._service.is_up():
-                    raise
+            if not self._is_served_anew(asked):
+                raise
+            return self.wire.call(method, path, body, patience_s=patience_s)
+
+    def _is_served_anew(self, asked: str) -> bool:
+        """Whether our service answers elsewhere by now than where it was asked."""
+        with self._lock:
+            if self._service is None or self._let_go is None or not self._let_go.alive:
+                return False
+            if self.wire.path == asked and not self._service.is_up():
                 self._service.ensure()
                 self.wire.path = self._service.socket_path
-            return self.wire.call(method, path, body, patience_s=patience_s)
+            return self.wire.path != asked
 
     def climb(self, rung: int) -> bool:
         """Where no container could be started with the options of this rung: whether there is another to try.
@@ -139,7 +147,8 @@ def engine_for(wanted: str | None) -> Engine:
     if not reasons:
         what = {"podman": "Podman was not", "docker": "Docker was not"}.get(wanted or "")
         found = f"{what or 'neither Podman nor Docker was'} found"
-        raise SandboxError(f"{found}: there is no program in PATH, and no socket", hint=_INSTALL)
+        where = "there is no socket" if wanted == "docker" else "there is no program in PATH, and no socket"
+        raise SandboxError(f"{found}: {where}{_elsewhere()}", hint=_INSTALL)
     if len(reasons) == 1:
         raise reasons[0]
     why = "; ".join(reason.message for reason in reasons)
@@ -205,6 +214,11 @@ def _named(variable: str) -> list[str]:
     """A socket that the environment names. An engine on another machine would not have our workspace."""
     value = os.environ.get(variable, "")
     return [value.removeprefix("unix://")] if value.startswith("unix://") else []
+
+
+def _elsewhere() -> str:
+    named = [name for name in ("CONTAINER_HOST", "DOCKER_HOST") if os.environ.get(name) and not _named(name)]
+    return f"; {' and '.join(named)} must begin with unix:// to be used" if named else ""
 
 
 def _of_context(program: str) -> list[str]:
