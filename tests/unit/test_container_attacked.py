@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gnomon.errors import SandboxError
+from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes._engines import engine_for
 from gnomon.sandboxes.container import ContainerSandbox
 from gnomon.types.steps import ExecLimits, ExecResult
@@ -88,6 +88,33 @@ async def test_a_timeout_after_a_want_of_memory_is_no_want_of_memory(image: str)
         assert (late.timed_out, late.oom) == (True, False)
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ExecLimits(cpu_s=float("nan")),
+        ExecLimits(cpu_s=float("inf")),
+        ExecLimits(memory_bytes=-1),
+    ],
+)
+async def test_limits_that_are_no_numbers_are_refused(image: str, limits: ExecLimits) -> None:
+    async with opened(image) as sandbox:
+        with pytest.raises(ConfigError, match="is a number of more than 0"):
+            await sh(sandbox, "true", limits=limits)
+
+
+async def test_limits_beyond_all_that_there_is_are_taken(image: str) -> None:
+    most = ExecLimits(memory_bytes=2**70, disk_bytes=2**70, processes=10**12, cpu_s=1e30)
+    async with opened(image) as sandbox:
+        assert (await sh(sandbox, "echo ran", limits=most)).text == "ran\n"
+
+
+async def test_a_part_of_a_byte_of_memory_is_not_all_of_it(image: str) -> None:
+    async with opened(image) as sandbox:
+        half: Any = 0.5
+        with pytest.raises(SandboxError, match="give memory_bytes more"):
+            await sh(sandbox, "true", limits=ExecLimits(memory_bytes=half))
+
+
 # --- what a command writes, and is given -----------------------------------------
 
 
@@ -105,6 +132,42 @@ async def test_a_command_may_write_of_engines(image: str, said: str) -> None:
             result = await sh(sandbox, f"printf '{said}'; exit {code}")
             assert (result.exit_code, result.note) == (code, "")
             assert result.text == said.replace("\\n", "\n")
+
+
+async def test_words_that_engines_cannot_be_told_are_a_result(image: str) -> None:
+    async with opened(image) as sandbox:
+        no_text = "\udcff"
+        for command, args, env in (
+            (no_text, [], {}),
+            ("true", [no_text], {}),
+            ("true", [], {"NAME": no_text}),
+        ):
+            result = await sandbox.execute(command, args, PATIENCE_S, env=env)
+            assert (result.exit_code, "UTF-8" in result.note) == (126, True)
+
+
+async def test_input_and_times_that_are_none_are_refused(image: str) -> None:
+    text: Any = "text"
+    async with opened(image) as sandbox:
+        with pytest.raises(InvalidInput, match="is bytes, not str"):
+            await sh(sandbox, "cat", stdin=text)
+        with pytest.raises(InvalidInput, match="time limit in seconds"):
+            await sh(sandbox, "true", timeout_s=10**400)
+
+
+@pytest.mark.parametrize("name", ["a,b", 'a"b', "a\nb", "a\udcffb"])
+async def test_a_workspace_that_engines_cannot_be_told_is_refused(
+    image: str, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(ConfigError, match="cannot show a command the folder"):
+        ContainerSandbox(image, engine="podman", workspace=tmp_path / name, user="1000")
+
+
+def test_processors_without_end_are_refused(image: str) -> None:
+    for cpus in (float("inf"), float("nan"), -1.0):
+        with pytest.raises(ConfigError, match="processors"):
+            ContainerSandbox(image, engine="podman", cpus=cpus)
 
 
 """When the container was started."""

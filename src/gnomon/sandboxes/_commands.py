@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import cast
 
 from gnomon.errors import InvalidInput
 
-__all__ = ["checked_env", "checked_timeout", "unusable"]
+__all__ = ["checked_env", "checked_input", "checked_timeout", "unusable"]
 
 
 def checked_timeout(timeout_s: object) -> float:
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not math.isfinite(timeout_s):
+    seconds = math.nan
+    if isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool):
+        with suppress(OverflowError):
+            seconds = float(timeout_s)
+    if not math.isfinite(seconds):
         raise InvalidInput(f"a command has a time limit in seconds, not {timeout_s!r}")
-    if timeout_s <= 0:
-        raise InvalidInput(f"the time limit of a command is more than 0 seconds, not {timeout_s:g}")
-    return float(timeout_s)
+    if seconds <= 0:
+        raise InvalidInput(f"the time limit of a command is more than 0 seconds, not {seconds:g}")
+    return seconds
 
 
 def checked_env(*layers: Mapping[str, str] | None) -> dict[str, str]:
@@ -33,6 +38,11 @@ def checked_env(*layers: Mapping[str, str] | None) -> dict[str, str]:
                 f"the value of the variable {name} cannot be used: it is no text, or has a NUL"
             )
     return env
+
+
+def checked_input(stdin: object) -> None:
+    if stdin is not None and not isinstance(stdin, bytes | bytearray | memoryview):
+        raise InvalidInput(f"the input of a command is bytes, not {type(stdin).__name__}")
 
 
 def unusable(command: object, args: Sequence[object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, TypeAlias
 
 from gnomon.errors import ConfigError
@@ -31,6 +32,8 @@ DEFAULTS = ExecLimits(
 )
 
 _Number: TypeAlias = int | float
+_MOST = 1 << 62
+"""More than there is of anything, and what kernels and engines can still count to."""
 
 
 def settled(*given: ExecLimits | None) -> Limits:
@@ -40,17 +43,18 @@ def settled(*given: ExecLimits | None) -> Limits:
     def first(name: str) -> _Number:
         values = (getattr(layer, name) for layer in layers)
         number: _Number = next(value for value in values if value is not None)
-        if number <= 0:
+        if not 0 < number < math.inf:
             raise ConfigError(
-                f"the limit {name} is {number}", hint="a limit is more than 0; None is the default"
+                f"the limit {name} is {number}",
+                hint="a limit is a number of more than 0; None is the default",
             )
-        return number
+        return min(number, _MOST)
 
     return Limits(
-        int(first("memory_bytes")),
-        int(first("disk_bytes")),
-        int(first("output_bytes")),
-        int(first("processes")),
+        math.ceil(first("memory_bytes")),
+        math.ceil(first("disk_bytes")),
+        math.ceil(first("output_bytes")),
+        math.ceil(first("processes")),
         float(first("cpu_s")),
         next((layer.network for layer in layers if layer.network is not None), False),
     )

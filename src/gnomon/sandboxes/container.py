@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import threading
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from gnomon._beneath import Beneath
 from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
-from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
+from gnomon.sandboxes._commands import checked_env, checked_input, checked_timeout, unusable
 from gnomon.sandboxes._container_body import Shape, started, variables
 from gnomon.sandboxes._container_box import Box, Maker
 from gnomon.sandboxes._container_calls import filter_text
@@ -40,6 +41,8 @@ _USER = 1000
 _ATTEMPTS = 3
 _TIDIED = 20
 """After so many commands, what the engine has left running for them is ended."""
+_NO_TEXT = "containers are told its arguments, variables and folder as UTF-8, which they are not"
+_SEPARATES = re.compile(r'[,"\n\r]')
 _TOO_LONG = "its arguments and variables are longer than the system takes"
 _LONGEST_BYTES = 32 * 4096
 """Of one argument or variable, for Linux."""
@@ -109,7 +112,7 @@ class ContainerSandbox:
             self._own = str(own_folder())
             self._gone = weakref.finalize(self, let_go, self._own)
             self._owner = _owner(given, numbers, self._engine)
-            self._workspace = given or _made(self._own, self._owner)
+            self._workspace = _checked_path(given or _made(self._own, self._owner), self._engine)
             self._beneath = Beneath(self._workspace)
         except BaseException:
             self._engine.close()
@@ -216,10 +219,11 @@ class ContainerSandbox:
         seconds, settled_limits = checked_timeout(timeout_s), settled(limits, self._limits)
         if why := unusable(command, args):
             return refused(self.level, why)
+        checked_input(stdin)
         folder = start_folder(self._beneath, cwd)
         asked = _Asked([command, *args], seconds, stdin, checked_env(self._env, env), folder, settled_limits)
-        if _is_too_long(asked):
-            return refused(self.level, _TOO_LONG)
+        if why := _unsayable(asked):
+            return refused(self.level, why)
         if files:
             await asyncio.to_thread(put, self._beneath, folder, files, self._to_hand_over)
         await self._fetch()
@@ -264,8 +268,10 @@ class ContainerSandbox:
     # --- what it is given
 
     def _shape(self, cpus: float | None) -> Shape:
-        if cpus is not None and not cpus > 0:
-            raise ConfigError(f"{cpus!r} processors are none", hint="cpus is more than 0, such as 1.5")
+        if cpus is not None and not 0 < cpus < math.inf:
+            raise ConfigError(
+                f"there are no {cpus!r} processors", hint="cpus is a number of more than 0, such as 1.5"
+            )
         keeps_ids = self._engine.is_rootless and self._engine.is_podman
         self._shaped = Shape(
             self._image,
@@ -323,11 +329,32 @@ def _result(ending: Ending, kept: Kept, asked: _Asked, *, kills: int, duration_s
     )
 
 
-def _is_too_long(asked: _Asked) -> bool:
-    """Engines tell of it in words that are the command's own by then."""
+def _unsayable(asked: _Asked) -> str:
+    """Why an engine cannot be told of it, or would tell so in words that are the command's own by then."""
     words = [*asked.argv, *(f"{name}={value}" for name, value in variables(asked.env).items())]
-    sizes = [len(os.fsencode(word)) + 1 for word in words]
-    return max(sizes) > _LONGEST_BYTES or sum(sizes) + 8 * len(sizes) > _ALL_BYTES
+    if not all(_is_text(word) for word in (*words, asked.folder)):
+        return _NO_TEXT
+    sizes = [len(word.encode()) + 1 for word in words]
+    return _TOO_LONG if max(sizes) > _LONGEST_BYTES or sum(sizes) + 8 * len(sizes) > _ALL_BYTES else ""
+
+
+def _is_text(word: str) -> bool:
+    """And not bytes of a file's name, which engines have no letters for."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checked_path(folder: str, engine: Engine) -> str:
+    """Podman reads what is mounted as a list with commas."""
+    if _is_text(folder) and not (engine.is_podman and _SEPARATES.search(folder)):
+        return folder
+    raise ConfigError(
+        f"{engine.name} cannot show a command the folder {folder!r}",
+        hint="its path must be UTF-8, without commas, quotes and line ends",
+    )
 
 
 def _checked_user(user: str) -> tuple[int, int]:
