@@ -170,7 +170,35 @@ def test_processors_without_end_are_refused(image: str) -> None:
             ContainerSandbox(image, engine="podman", cpus=cpus)
 
 
+# --- between two commands -----------------------------------------------------------
+
+_BEGAN = "awk '{print $22}' /proc/1/stat"
 """When the container was started."""
+
+
+@pytest.mark.parametrize(
+    ("leaves", "looks"),
+    [
+        ("rm /dev/zero", "ls /dev"),
+        ("chmod 0 /dev/null", "ls -l /dev/null"),
+        ("chmod 700 /tmp", "ls -ld /tmp"),
+        ("""python3 -c 'import os; os.setxattr("/tmp", "user.a", b"left")' 2>&1""", "ls /dev"),
+    ],
+)
+async def test_root_in_a_container_leaves_nothing_to_the_next(image: str, leaves: str, looks: str) -> None:
+    async with opened(image, user="0:0") as sandbox:
+        before = await sh(sandbox, f"{looks} | sed 's/ [A-Z].*//'; {_BEGAN}")
+        left = await sh(sandbox, leaves)
+        after = await sh(sandbox, f"{looks} | sed 's/ [A-Z].*//'; {_BEGAN}")
+        *looked, keeper = after.text.splitlines()
+        assert looked == before.text.splitlines()[:-1]
+        assert left.exit_code or keeper != before.text.splitlines()[-1]  # kernels may refuse it
+
+
+async def test_a_container_that_was_used_and_left_as_it_was_serves_again(image: str) -> None:
+    async with opened(image) as sandbox:
+        uses = f"echo x > /tmp/x; rm /tmp/x; echo x > /dev/null; head -c 9 /dev/urandom > y; {_BEGAN}"
+        assert (await sh(sandbox, uses)).text == (await sh(sandbox, uses)).text
 
 
 # --- its life ---------------------------------------------------------------------

@@ -80,7 +80,8 @@ def created(shape: Shape, limits: Limits, volumes: Sequence[str], *, sysctls: bo
 
 def _held(shape: Shape, limits: Limits, volumes: Sequence[str], *, sysctls: bool) -> dict[str, Any]:
     room = min(limits.disk_bytes, limits.memory_bytes)
-    filled = fresh = f"rw,exec,nosuid,nodev,size={room},mode=1777"
+    fresh = f"rw,exec,nosuid,nodev,size={room},mode=1777"
+    filled = fresh
     if shape.is_podman:
         fresh += ",notmpcopyup"  # or it is as the image has it
     made: dict[str, Any] = {

@@ -31,7 +31,7 @@ _SETTLES_S = 0.03
 _STARTS_S = 5.0
 _POLL_S = 0.001
 
-_Entries = dict[str, tuple[int, int]]
+_Entries = dict[str, tuple[object, ...]]
 
 
 class _State(NamedTuple):
@@ -192,20 +192,33 @@ def _fresh_folders(pid: int, workspace: str) -> list[str] | None:
 
 
 def _entries(folder: str) -> _Entries:
-    """All that is in it. What was changed has another time of change, which no program can set."""
-    found: _Entries = {}
-    for path, facts in _below(folder, os.stat(folder).st_dev):
-        found[path] = facts.st_ino, facts.st_ctime_ns
+    """It and all that is in it. What was changed has another time of change, which no program can set.
+
+    The folder itself has one for each file that is gone again, and a device for its use.
+    """
+    own = os.stat(folder)
+    found: _Entries = {folder: (*_rights(own), *_attributes(folder))}
+    for path, facts in _below(folder, own.st_dev):
+        is_device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+        found[path] = facts.st_ino, *(_rights(facts) if is_device else (facts.st_ctime_ns,))
         if len(found) > _MOST_ENTRIES:
             raise OSError("there is too much to look through")
     return found
+
+
+def _rights(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_mode, facts.st_uid, facts.st_gid
+
+
+def _attributes(folder: str) -> list[tuple[str, bytes]]:
+    return [(name, os.getxattr(folder, name)) for name in sorted(os.listxattr(folder))]
 
 
 def _below(folder: str, device: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             facts = entry.stat(follow_symlinks=False)
-            if facts.st_dev != device or stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
+            if facts.st_dev != device:
                 continue
             yield entry.path, facts
             if stat.S_ISDIR(facts.st_mode):
