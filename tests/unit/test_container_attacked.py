@@ -122,6 +122,7 @@ async def test_a_part_of_a_byte_of_memory_is_not_all_of_it(image: str) -> None:
     "said",
     [
         "in the log: OCI runtime error, no such file or directory",
+        "in the log: OCI runtime error",
         "unable to start container process",
         "line one\\nError: runc: exec failed: OCI permission denied",
     ],

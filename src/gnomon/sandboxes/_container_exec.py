@@ -38,7 +38,7 @@ _MOST_FILES = 100_000
 
 # What an engine writes to the streams of a command that it could not start: this line, and nothing else.
 _ENDS = "OCI runtime error|OCI permission denied|OCI runtime attempted to invoke a command that was not found"
-_NOT_STARTED = re.compile(rf"\s*(?:OCI runtime exec failed: [^\n]*|[^\n]*: (?:{_ENDS}))\s*")
+_NOT_STARTED = re.compile(rf"\s*(?:OCI runtime exec failed: [^\n]*|Error: [^\n]*: (?:{_ENDS}))\s*")
 _NOT_RUN = re.compile(r"exec [^\n]*: [a-z ]+\n")
 _REASONS = (
     ("argument list too long", errno.E2BIG),
