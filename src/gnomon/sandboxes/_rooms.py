@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
+import secrets
 import stat
 import tempfile
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, USER, Room
+from gnomon.sandboxes._owners import in_a_name, is_left
 
-__all__ = ["Rooms", "checked_workspace", "own_folder", "remove"]
+__all__ = ["Rooms", "checked_workspace", "own_folder", "remove", "remove_own"]
 
 _PREFIX = "gnomon-sandbox-"
+_DEEP = 30
 _OTHER_PLACE = "/var/tmp"  # noqa: S108 - a folder of its own in it
-_OURS = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 
 class Rooms:
@@ -32,7 +32,7 @@ class Rooms:
         given = None if workspace is None else checked_workspace(workspace)
         readable, writable = [_there(path) for path in read], [_there(path) for path in write]
         self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
-        self._gone = weakref.finalize(self, remove, str(self._own))
+        self._gone = weakref.finalize(self, remove_own, str(self._own), os.getpid())
         self.workspace = given or self._make("workspace")
         self.uid, self.gid = _owner(self.workspace)
         etc = self._make("etc")
@@ -75,8 +75,11 @@ class Rooms:
             os.chown(made, self.uid, self.gid)
         return made
 
-    def forget(self, private: str) -> None:
-        remove(private)
+    def is_forgotten(self, private: str) -> bool:
+        """It goes at once where nothing is left in it."""
+        with suppress(OSError):
+            os.rmdir(private)
+        return not os.path.isdir(private)
 
     def remove(self) -> None:
         self._gone()
@@ -85,6 +88,11 @@ class Rooms:
         made = self._own / name
         made.mkdir()
         return str(made)
+
+
+def remove_own(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a fork has a copy of the sandbox, and not its folders
+        remove(folder)
 
 
 def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path:
@@ -103,7 +111,7 @@ def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path
         )
     _sweep(place)
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{in_a_name()}-", dir=place))
     except OSError as error:
         raise SandboxError(f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR") from None
 
@@ -148,26 +156,63 @@ def _sweep(folder: str) -> None:
     """What is left of programs that were killed."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            found = _OURS.fullmatch(entry.name)
-            if (
-                found
-                and not os.path.exists(f"/proc/{found[1]}")
-                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            ):
+            is_ours = entry.name.startswith(_PREFIX) and is_left(entry.name.removeprefix(_PREFIX))
+            if is_ours and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                 remove(entry.path)
 
 
 def remove(folder: str) -> None:
-    """All of it, also where a command has taken away our leave to look into its folders."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.isdir(folder):
-        for path, folders, _ in os.walk(folder):
-            for name in folders:
-                _unlock(f"{path}/{name}")
-        shutil.rmtree(folder, ignore_errors=True)
+    """All of it, also where a command has taken away our leave to look into its folders.
+
+    A command may leave folders as deep as it likes: one that lies deep is moved to the top before it is
+    looked into, so that neither names nor calls nor open folders grow with that.
+    """
+    with suppress(OSError):
+        with _unlocked(folder) as top:
+            while sum(_is_removed(name, top, top) for name in os.listdir(top)):
+                pass
+        os.rmdir(folder)
 
 
-def _unlock(folder: str) -> None:
-    if not os.path.islink(folder):
+def _is_removed(name: str, folder: int, top: int, depth: int = 0) -> bool:
+    if _is_unlinked(name, folder):
+        return True
+    with suppress(OSError):
+        with _unlocked(name, folder) as inner:
+            for each in os.listdir(inner):
+                if depth < _DEEP:
+                    _is_removed(each, inner, top, depth + 1)
+                elif not _is_unlinked(each, inner):
+                    _raise(each, inner, top)
+        os.rmdir(name, dir_fd=folder)
+        return True
+    return False
+
+
+def _is_unlinked(name: str, folder: int) -> bool:
+    with suppress(OSError):
+        os.unlink(name, dir_fd=folder)
+        return True
+    return False
+
+
+def _raise(name: str, folder: int, top: int) -> None:
+    """Of a folder that is moved its own leave is asked too, as it then has another above it."""
+    with suppress(OSError), _unlocked(name, folder):
+        os.rename(name, f".{secrets.token_hex(8)}", src_dir_fd=folder, dst_dir_fd=top)
+
+
+@contextmanager
+def _unlocked(name: str, folder: int | None = None) -> Generator[int]:
+    """A folder, open, with all that its owner may have; no link is followed."""
+    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
         with suppress(OSError):
-            os.chmod(folder, stat.S_IRWXU)
+            os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)
+        opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    finally:
+        os.close(place)
+    try:
+        yield opened
+    finally:
+        os.close(opened)

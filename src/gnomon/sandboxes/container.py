@@ -27,7 +27,7 @@ from gnomon.sandboxes._engines import Engine, engine_for
 from gnomon.sandboxes._limits import Limits, checked_level, settled
 from gnomon.sandboxes._output import Kept, StreamName
 from gnomon.sandboxes._owners import oneself
-from gnomon.sandboxes._rooms import checked_workspace, own_folder, remove
+from gnomon.sandboxes._rooms import checked_workspace, own_folder, remove_own
 from gnomon.sandboxes._run import Ending
 from gnomon.sandboxes._streaming import streamed
 from gnomon.sandboxes._workspace import put, start_folder
@@ -106,7 +106,7 @@ class ContainerSandbox:
             if not self._is_pulled and not pull:
                 raise no_image(self._engine, image)
             self._own = str(own_folder())
-            self._gone = weakref.finalize(self, remove, self._own)
+            self._gone = weakref.finalize(self, remove_own, self._own, os.getpid())
             self._owner = _owner(given, numbers, self._engine)
             self._workspace = given or _made(self._own, self._owner)
             self._beneath = Beneath(self._workspace)
