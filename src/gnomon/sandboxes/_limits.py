@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 from gnomon.errors import ConfigError
 from gnomon.types.steps import ExecLimits, IsolationLevel
@@ -13,6 +14,11 @@ LEVELS: tuple[IsolationLevel, ...] = ("none", "process", "namespaces", "containe
 """From the weakest to the strongest."""
 
 _MB = 1 << 20
+
+# More is no mistake, as all of it means that there is to be no limit; but the kernel takes no larger numbers.
+_MOST_BYTES = 1 << 60
+_MOST_PROCESSES = 4_000_000
+_MOST_CPU_S = 1e9
 
 
 class Limits(NamedTuple):
@@ -36,22 +42,27 @@ _Number: TypeAlias = int | float
 def settled(*given: ExecLimits | None) -> Limits:
     """One number for each limit: the first that says something, and `DEFAULTS` after them."""
     layers = [*(each for each in given if each is not None), DEFAULTS]
+    for layer in cast("Sequence[object]", layers):
+        if not isinstance(layer, ExecLimits):
+            raise ConfigError(f"limits are ExecLimits, not {type(layer).__name__}")
 
-    def first(name: str) -> _Number:
+    def first(name: str, most: _Number) -> _Number:
         values = (getattr(layer, name) for layer in layers)
         number: _Number = next(value for value in values if value is not None)
-        if number <= 0:
+        if isinstance(number, bool) or not isinstance(cast("object", number), int | float):
+            raise ConfigError(f"the limit {name} is {number!r}", hint="a limit is a number")
+        if not number > 0:  # which NaN is not either
             raise ConfigError(
                 f"the limit {name} is {number}", hint="a limit is more than 0; None is the default"
             )
-        return number
+        return min(number, most)
 
     return Limits(
-        int(first("memory_bytes")),
-        int(first("disk_bytes")),
-        int(first("output_bytes")),
-        int(first("processes")),
-        float(first("cpu_s")),
+        int(first("memory_bytes", _MOST_BYTES)),
+        int(first("disk_bytes", _MOST_BYTES)),
+        int(first("output_bytes", _MOST_BYTES)),
+        int(first("processes", _MOST_PROCESSES)),
+        float(first("cpu_s", _MOST_CPU_S)),
         next((layer.network for layer in layers if layer.network is not None), False),
     )
 

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes import _view
@@ -30,7 +31,7 @@ class Rooms:
         self, workspace: str | os.PathLike[str] | None, read: Sequence[str], write: Sequence[str]
     ) -> None:
         given = None if workspace is None else checked_workspace(workspace)
-        readable, writable = [_there(path) for path in read], [_there(path) for path in write]
+        readable, writable = _paths(read, "read"), _paths(write, "write")
         self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
         self._gone = weakref.finalize(self, remove_own, str(self._own), os.getpid())
         self.workspace = given or self._make("workspace")
@@ -117,7 +118,7 @@ def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path
 
 
 def checked_workspace(given: str | os.PathLike[str]) -> str:
-    path = os.path.realpath(given)
+    path = _real(given, "the workspace")
     if not os.path.isdir(path):
         raise InvalidInput(f"the workspace {os.fspath(given)!r} is no folder", hint="make it first")
     if path == "/":
@@ -137,8 +138,23 @@ def _lies_in_any(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
+def _real(path: object, what: str) -> str:
+    if isinstance(path, os.PathLike):
+        path = os.fspath(cast("os.PathLike[str]", path))
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidInput(f"{what} is the path of a folder as a text, not {path!r}")
+    return os.path.realpath(path)
+
+
+def _paths(given: object, what: str) -> list[str]:
+    """One text is a sequence of texts too, of one letter each."""
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InvalidInput(f"{what} is a list of paths, not {given!r}")
+    return [_there(path) for path in cast("Sequence[str]", given)]
+
+
 def _there(path: str) -> str:
-    found = os.path.realpath(path)
+    found = _real(path, "what a sandbox shows")
     if not os.path.exists(found):
         raise InvalidInput(f"{path!r} cannot be shown in a sandbox: it is not there")
     return found

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from gnomon.errors import ConfigError
 from gnomon.sandboxes._cgroups import Place, places
@@ -140,6 +140,10 @@ def survey(without: Collection[Protection] = ()) -> Survey:
 
 def check_protections(without: Collection[str]) -> None:
     known: tuple[str, ...] = get_args(Protection)
+    if not isinstance(cast("object", without), Collection):
+        raise ConfigError(
+            f"without is a list of protections, not {without!r}", hint="known: " + ", ".join(known)
+        )
     for name in [without] if isinstance(without, str) else without:
         if name not in known:
             raise ConfigError(f"there is no protection called {name!r}", hint="known: " + ", ".join(known))

@@ -15,7 +15,14 @@ from gnomon.errors import InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, wrapped
 from gnomon.sandboxes._cgroups import Group, Groups
-from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
+from gnomon.sandboxes._commands import (
+    checked_cwd,
+    checked_env,
+    checked_files,
+    checked_stdin,
+    checked_timeout,
+    unusable,
+)
 from gnomon.sandboxes._endings import SAYS_WRAPPER, refused, result_of
 from gnomon.sandboxes._limits import Limits, at_least, checked_level, settled
 from gnomon.sandboxes._orders import Confinement, written
@@ -186,7 +193,13 @@ class ProcessSandbox:
             return refused(self.level, why)
         folder = self._folder(cwd)
         asked = _Asked(
-            [command, *args], seconds, stdin, checked_env(self._env, env), folder, files or {}, settled_limits
+            [command, *args],
+            seconds,
+            checked_stdin(stdin),
+            checked_env(self._env, env),
+            folder,
+            checked_files(files),
+            settled_limits,
         )
         if asked.files:
             await asyncio.to_thread(self._put, asked)
@@ -256,11 +269,10 @@ class ProcessSandbox:
 
     def _folder(self, cwd: str | None) -> str:
         """Where it starts: a folder of the workspace, whatever links lead there."""
-        if cwd in (None, "", "."):
+        if (asked := checked_cwd(cwd)) in ("", "."):
             return self.workspace
-        assert cwd is not None
         try:
-            place = self._beneath.open(cwd, os.O_DIRECTORY | os.O_PATH)
+            place = self._beneath.open(asked, os.O_DIRECTORY | os.O_PATH)
         except OSError as error:
             raise InvalidInput(f"there is no folder {cwd!r} in the workspace: {error.strerror}") from None
         try:
@@ -308,7 +320,9 @@ class ProcessSandbox:
         if not found.seccomp:
             return b""
         if found.bubblewrap:
-            families = (_UNIX, _INET, _INET6, _NETLINK)
+            # The names of abstract sockets lie in the network, which is the host's then, with its daemons.
+            local = () if limits.network else (_UNIX,)
+            families = (*local, _INET, _INET6, _NETLINK)
             return filter_program(families, alone=False, counts_memory=counts_memory)
         # Without a namespace the host's sockets are in reach, of which a daemon's may be as good as root.
         families = (_INET, _INET6, _NETLINK) if limits.network else ()

@@ -24,6 +24,8 @@ __all__ = ["get_ready", "supervise"]
 
 _TICK_S = 0.05
 _MOST_TOLD = 65_536
+_LONGEST_S = 86_400.0
+"""How long one wait may be: the kernel takes no more than 24 days, and nothing takes that long."""
 
 
 def get_ready() -> int:
@@ -44,6 +46,7 @@ def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], wa
             told = read_order(file.read())
         _Supervisor(status, told).run(stdio, wake)
     except BaseException as error:  # noqa: BLE001 - the host has to hear of it
+        tree.kill_all()
         with suppress(OSError):
             status.send(json.dumps({"broken": f"{type(error).__name__}: {error}"[:400]}).encode())
     finally:
@@ -150,7 +153,8 @@ class _Supervisor:
         """Whether there is something to read before the deadline."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(max(self._deadline - time.monotonic(), 0) * 1000))
+        rest = min(self._deadline - time.monotonic(), _LONGEST_S)
+        return bool(poll.poll(max(rest, 0) * 1000))
 
     # --- while it runs
 

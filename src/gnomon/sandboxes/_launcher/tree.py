@@ -86,11 +86,12 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def kill_all(group: int) -> None:
+def kill_all(group: int = 0) -> None:
     """Ends the process group, and all else below this process, until there is nothing left to wait for."""
     for number in range(_KILL_ROUNDS):
-        with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+        if group:
+            with suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
         for member in descendants(os.getpid()):
             with suppress(OSError):
                 os.kill(member, signal.SIGKILL)
