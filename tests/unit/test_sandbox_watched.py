@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -141,6 +142,19 @@ async def test_more_children_than_one_page_of_numbers_are_all_seen() -> None:
     assert result.note == "ended: it started more than 800 processes"
 
 
+def test_of_too_many_no_more_are_looked_at_than_it_takes_to_know() -> None:
+    children = [subprocess.Popen(["sleep", "30"]) for _ in range(8)]
+    try:
+        use = tree.used(os.getpid(), tree.Clock(), 3)
+        assert 3 < use.processes <= len(tree.descendants(os.getpid()))
+        assert (use.memory_bytes, use.cpu_s) == (0, 0.0)
+        assert tree.used(os.getpid(), tree.Clock(), 1_000).memory_bytes > 0
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
 # --- disks --------------------------------------------------------------------------
 
 HIDDEN = """
@@ -161,10 +175,11 @@ time.sleep(3)
 print("kept")
 """
 MAPPED, SENT = "libc.mmap(None, 4096, 1, 1, file, 0)", "socket.send_fds(ours, [b'x'], [file])"
+SHUT = "libc.prctl(4, 0); os.dup(file)"  # nobody but root may look at what it has open then
 
 
 @pytest.mark.parametrize("without", HOLDING)
-@pytest.mark.parametrize("hide", [MAPPED, SENT], ids=["mapped", "sent"])
+@pytest.mark.parametrize("hide", [MAPPED, SENT, SHUT], ids=["mapped", "sent", "shut"])
 async def test_files_that_are_neither_named_nor_open_fill_no_disk(
     without: tuple[Any, ...], hide: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from contextlib import suppress
 from typing import NoReturn
@@ -226,7 +227,8 @@ class _Supervisor:
     def _look(self) -> None:
         """Whether it keeps within what the kernel does not hold by itself."""
         order = self._order
-        use = tree.used(os.getpid(), self._clock)
+        most = order.processes + 3 if "processes" in order.watched else sys.maxsize
+        use = tree.used(os.getpid(), self._clock, most)
         if "processes" in order.watched and use.processes > order.processes + 3:
             self._why = "processes"
         elif "memory" in order.watched and self._fills_the_memory(use):
