@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import os
 import shutil
 import signal
@@ -638,6 +640,26 @@ async def test_no_room_for_its_folders_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(SandboxError, match="no room for a sandbox"):
         ProcessSandbox()
+
+
+def test_a_machine_without_any_folder_for_this_or_with_a_full_one_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as nowhere:
+        nowhere.setattr(tempfile, "tempdir", None)
+        nowhere.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+        with pytest.raises(SandboxError, match="no room for a sandbox"):
+            ProcessSandbox()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(SandboxError, match="no room for a sandbox: No space left"):
+        ProcessSandbox()
+    gc.collect()
+    assert os.listdir(tmp_path) == []
 
 
 async def test_nothing_is_left_open_or_running_behind_many_commands() -> None:

@@ -34,10 +34,11 @@ class Rooms:
         readable, writable = _paths(read, "read"), _paths(write, "write")
         self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
         self._gone = weakref.finalize(self, remove_own, str(self._own), os.getpid())
-        self.workspace = given or self._make("workspace")
+        with _room():
+            self.workspace = given or self._make("workspace")
+            etc = self._make("etc")
+            folders = _view.make_etc(Path(etc), user=USER, group=USER, home=HOME)
         self.uid, self.gid = _owner(self.workspace)
-        etc = self._make("etc")
-        folders = _view.make_etc(Path(etc), user=USER, group=USER, home=HOME)
         links, system = _view.system_links()
         python = _view.interpreters()
         if self.uid >= 0:
@@ -102,7 +103,8 @@ def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path
     It lies in none of these folders: who may write there could put something else in its place. One that no
     command is shown may lie elsewhere for that.
     """
-    usual = os.path.realpath(tempfile.gettempdir())
+    with _room():
+        usual = os.path.realpath(tempfile.gettempdir())
     places = (usual,) if is_shown else (usual, _OTHER_PLACE)
     place = next((each for each in places if not _lies_in_any(each, apart_from)), None)
     if place is None:
@@ -111,8 +113,14 @@ def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path
             hint="name a smaller folder, or set TMPDIR to another place",
         )
     _sweep(place)
-    try:
+    with _room():
         return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{in_a_name()}-", dir=place))
+
+
+@contextmanager
+def _room() -> Generator[None]:
+    try:
+        yield
     except OSError as error:
         raise SandboxError(f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR") from None
 
