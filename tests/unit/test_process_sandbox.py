@@ -151,6 +151,15 @@ async def test_what_a_command_cannot_be_given_is_said_before_it_begins(
         assert await sandbox.list_files() == []
 
 
+@pytest.mark.parametrize(
+    ("without", "by"),
+    [(("cgroups",), "RLIMIT_NPROC and a watch"), (("bubblewrap", "cgroups"), "a watch")],
+)
+async def test_the_report_names_what_holds_processes_on_each_rung(without: tuple[Any, ...], by: str) -> None:
+    async with opened(without=without) as sandbox:
+        assert (await sandbox.report()).held["processes"] == by
+
+
 @pytest.mark.parametrize("without", RUNGS)
 async def test_a_limit_larger_than_the_machine_is_none(without: tuple[Any, ...]) -> None:
     numbers = {"memory_bytes": 2**70, "disk_bytes": 2**64, "output_bytes": 2**70, "processes": 2**40}

@@ -79,7 +79,9 @@ class Survey(NamedTuple):
         held["memory"] = self._by_group("memory", "RLIMIT_DATA and a watch")
         if self.seccomp or "memory" in self.controllers:
             held["memory_total"] = self._by_group("memory", "a watch, twenty times a second")
-        held["processes"] = self._by_group("pids", "RLIMIT_NPROC and a watch")
+        held["processes"] = self._by_group(
+            "pids", "RLIMIT_NPROC and a watch" if self.bubblewrap else "a watch"
+        )
         held["privileges"] = "no capabilities, no new privileges"
         if self.bubblewrap:
             return held | self._held_by_namespaces()
