@@ -153,7 +153,7 @@ async def test_input_and_times_that_are_none_are_refused(image: str) -> None:
         with pytest.raises(InvalidInput, match="is bytes, not str"):
             await sh(sandbox, "cat", stdin=text)
         with pytest.raises(InvalidInput, match="time limit in seconds"):
-            await sh(sandbox, "true", timeout_s=10**400)
+            await sh(sandbox, "true", timeout_s=float("inf"))
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a\nb", "a\udcffb"])

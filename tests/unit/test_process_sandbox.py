@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import os
 import shutil
 import signal
@@ -61,7 +63,19 @@ async def _once(sandbox: ProcessSandbox, script: str) -> ExecResult:
         ({"limits": ExecLimits(memory_bytes=0)}, ConfigError, "the limit memory_bytes is 0"),
         ({"workspace": "/"}, ConfigError, "cannot be the whole machine"),
         ({"workspace": "/no/such/folder"}, InvalidInput, "is no folder"),
+        ({"workspace": 5}, InvalidInput, "the workspace is the path of a folder as a text, not 5"),
+        ({"workspace": ""}, InvalidInput, "the workspace is the path of a folder as a text, not ''"),
+        ({"workspace": b"/tmp"}, InvalidInput, "as a text, not b'/tmp'"),
+        ({"workspace": "/tmp\0"}, InvalidInput, "the workspace is the path of a folder"),
         ({"read": ["/no/such/file"]}, InvalidInput, "it is not there"),
+        ({"read": "/etc"}, InvalidInput, "read is a list of paths, not '/etc'"),
+        ({"write": None}, InvalidInput, "write is a list of paths, not None"),
+        ({"read": [5]}, InvalidInput, "what a sandbox shows is the path of a folder as a text, not 5"),
+        ({"env": ["A"]}, InvalidInput, "the variables of a command are texts by name, not list"),
+        ({"limits": {"cpu_s": 1}}, ConfigError, "limits are ExecLimits, not dict"),
+        ({"limits": ExecLimits(cpu_s=float("nan"))}, ConfigError, "the limit cpu_s is nan"),
+        ({"limits": ExecLimits(processes="3")}, ConfigError, "the limit processes is '3'"),  # type: ignore[arg-type]
+        ({"without": None}, ConfigError, "without is a list of protections, not None"),
         ({"env": {"A=B": "x"}}, InvalidInput, "cannot be the name of a variable"),
         ({"env": {"A": "x\0y"}}, InvalidInput, "the value of the variable A cannot be used"),
     ],
@@ -111,6 +125,51 @@ def test_a_bubblewrap_that_can_make_no_namespaces_is_told_apart_from_one_that_is
 
 
 # --- what a command sees ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"stdin": "text"}, "the input of a command is bytes, not str"),
+        ({"cwd": Path("folder")}, "the folder to start in is a text, not PosixPath"),
+        ({"files": ["a"]}, "the files of a command are bytes by path, not list"),
+        ({"files": {"a": "text"}}, "the file 'a' is bytes, not str"),
+        ({"files": {b"a": b""}}, "the path of a file is a text, not bytes"),
+        ({"env": ["A"]}, "the variables of a command are texts by name, not list"),
+        ({"args": None}, "the arguments of a command are a list, not NoneType"),
+        ({"args": iter("ab")}, "the arguments of a command are a list, not str"),
+    ],
+)
+async def test_what_a_command_cannot_be_given_is_said_before_it_begins(
+    asked: dict[str, Any], said: str
+) -> None:
+    async with opened() as sandbox:
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(InvalidInput, match=said):
+            await sandbox.execute("touch", asked.pop("args", ["begun"]), 20.0, **asked)
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert await sandbox.list_files() == []
+
+
+@pytest.mark.parametrize(
+    ("without", "by"),
+    [(("cgroups",), "RLIMIT_NPROC and a watch"), (("bubblewrap", "cgroups"), "a watch")],
+)
+async def test_the_report_names_what_holds_processes_on_each_rung(without: tuple[Any, ...], by: str) -> None:
+    async with opened(without=without) as sandbox:
+        assert (await sandbox.report()).held["processes"] == by
+
+
+@pytest.mark.parametrize("without", RUNGS)
+async def test_a_limit_larger_than_the_machine_is_none(without: tuple[Any, ...]) -> None:
+    numbers = {"memory_bytes": 2**70, "disk_bytes": 2**64, "output_bytes": 2**70, "processes": 2**40}
+    async with opened(without=without, require="none") as sandbox:
+        for limits in (*({name: number} for name, number in numbers.items()), {"cpu_s": 1e300}):
+            result = await sandbox.execute("echo", ["hello"], 20.0, limits=ExecLimits(**limits))
+            assert result.text == "hello\n", limits
+        for timeout_s in (3e6, 1e300, 10**400):
+            result = await sandbox.execute("echo", ["hello"], timeout_s)
+            assert result.text == "hello\n", timeout_s
 
 
 @pytest.mark.parametrize("without", RUNGS)
@@ -590,6 +649,26 @@ async def test_no_room_for_its_folders_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(SandboxError, match="no room for a sandbox"):
         ProcessSandbox()
+
+
+def test_a_machine_without_any_folder_for_this_or_with_a_full_one_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as nowhere:
+        nowhere.setattr(tempfile, "tempdir", None)
+        nowhere.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+        with pytest.raises(SandboxError, match="no room for a sandbox"):
+            ProcessSandbox()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(SandboxError, match="no room for a sandbox: No space left"):
+        ProcessSandbox()
+    gc.collect()
+    assert os.listdir(tmp_path) == []
 
 
 async def test_nothing_is_left_open_or_running_behind_many_commands() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from gnomon.errors import ConfigError, SandboxError
 from gnomon.sandboxes.process import ProcessSandbox
-from gnomon.types.steps import ExecResult
+from gnomon.types.steps import ExecLimits, ExecResult
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and Landlock are Linux's")
 
@@ -51,6 +51,23 @@ def outside() -> Iterator[Path]:
 
 
 # --- sockets ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("without", [*HOLDING, ("bubblewrap", "landlock")])
+@pytest.mark.parametrize("network", [False, True])
+async def test_no_daemon_is_reached_by_a_name_that_is_no_file(
+    without: tuple[Any, ...], network: bool
+) -> None:
+    name = f"gnomon-{os.urandom(8).hex()}"
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(f"\0{name}")
+        daemon.listen()
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}'); print('reached')"
+        async with opened(without=without, require="none") as sandbox:
+            result = await python(sandbox, code, limits=ExecLimits(network=network))
+            assert b"refused" in result.stderr or b"not supported" in result.stderr
+            pair = "import socket; a, b = socket.socketpair(); a.send(b'one'); print(b.recv(9))"
+            assert (await python(sandbox, pair, limits=ExecLimits(network=network))).text == "b'one'\n"
 
 
 @pytest.mark.parametrize("without", [*HOLDING, ("bubblewrap", "landlock")])

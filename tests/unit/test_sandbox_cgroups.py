@@ -11,6 +11,7 @@ import pytest
 
 from gnomon.sandboxes import _cgroups, _survey
 from gnomon.sandboxes._cgroups import Group, Groups, Place, place_of, places
+from gnomon.sandboxes._owners import in_a_name
 from gnomon.sandboxes.process import ProcessSandbox
 
 SIGNS = "rw,nosuid,nodev,noexec,relatime"
@@ -156,22 +157,24 @@ def _touch(folder: Path, *names: str) -> None:
 def test_groups_of_programs_that_are_gone_are_removed_and_others_stay(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    for name in (f"gnomon-{gone.pid}-aaaa", f"gnomon-{os.getpid()}-bbbb", "gnomon-x-cccc", "other-1-dddd"):
+    here = in_a_name().partition("-")[2]
+    staying = [f"gnomon-{in_a_name()}-bbbb", f"gnomon-x-{here}-cccc", "gnomon-x-cccc", "other-1-1-dddd"]
+    for name in (f"gnomon-{gone.pid}-{here}-aaaa", *staying):
         (tmp_path / name).mkdir()
     groups = Groups([Place(str(tmp_path), ("memory",), 1)])
-    assert sorted(os.listdir(tmp_path)) == [f"gnomon-{os.getpid()}-bbbb", "gnomon-x-cccc", "other-1-dddd"]
-    taken = groups.take()
+    assert sorted(os.listdir(tmp_path)) == sorted(staying)
+    taken = groups.take(memory_bytes=1 << 20, processes=1)
     assert taken is not None
     groups.give_back(taken)
-    assert groups.take() is taken
+    assert groups.take(memory_bytes=1 << 20, processes=1) is taken
     groups.remove()
-    assert len(os.listdir(tmp_path)) == 3
+    assert sorted(os.listdir(tmp_path)) == sorted(staying)
 
 
 def test_where_no_group_can_be_made_any_more_there_is_none(tmp_path: Path) -> None:
     groups = Groups([Place(str(tmp_path / "missing"), ("memory",), 1)])
-    assert groups.take() is None
-    assert Groups([]).take() is None
+    assert groups.take(memory_bytes=1 << 20, processes=1) is None
+    assert Groups([]).take(memory_bytes=1 << 20, processes=1) is None
 
 
 _BORN = """
@@ -206,7 +209,7 @@ async def test_a_command_is_in_its_group_of_version_2(monkeypatch: pytest.Monkey
     sandbox = ProcessSandbox(without={"bubblewrap"})  # which would show it a group of its own as the root
     try:
         result = await sandbox.execute("cat", ["/proc/self/cgroup"], 20.0)
-        assert f"/gnomon-{os.getpid()}-" in result.text
+        assert f"/gnomon-{in_a_name()}-" in result.text
     finally:
         await sandbox.close()
 

@@ -11,12 +11,16 @@ import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
+from gnomon.sandboxes._owners import in_a_name, is_left
+
 __all__ = ["Group", "Groups", "Place", "kills_in", "place_of", "places"]
 
 _NAME = "gnomon-"
 _MOUNTS = "/proc/self/mountinfo"
 _MINE = "/proc/self/cgroup"
 _WANTED = ("memory", "pids")
+_MOST_LEFT = 1 / 8
+"""How much of the memory of a command may be taken by what others have left in its group."""
 
 
 class Place(NamedTuple):
@@ -149,7 +153,7 @@ def _within(mount: _Mount, path: str) -> str | None:
 
 def _may_make(folder: str) -> bool:
     """By trying: neither modes nor read-only mounts say it for certain."""
-    trial = f"{folder}/{_NAME}{os.getpid()}-{secrets.token_hex(4)}"
+    trial = f"{folder}/{_NAME}{in_a_name()}-{secrets.token_hex(4)}"
     try:
         os.mkdir(trial)
     except OSError:
@@ -170,7 +174,7 @@ class Group:
     """One group for one command at a time: a folder in each place."""
 
     def __init__(self, found: list[Place]) -> None:
-        name = f"{_NAME}{os.getpid()}-{secrets.token_hex(4)}"
+        name = f"{_NAME}{in_a_name()}-{secrets.token_hex(4)}"
         self._folders: list[tuple[str, Place]] = []
         self._memory_bytes = 0
         try:
@@ -205,6 +209,14 @@ class Group:
             if "memory" in place.controllers and memory_bytes != self._memory_bytes:
                 _limit_memory(folder, place.version, memory_bytes, grows=memory_bytes > self._memory_bytes)
                 self._memory_bytes = memory_bytes
+
+    def left_bytes(self) -> int:
+        """What is still counted of earlier commands: files of theirs that are kept in memory."""
+        for folder, place in self._folders:
+            if "memory" in place.controllers:
+                name = "memory.current" if place.version == 2 else "memory.usage_in_bytes"
+                return int(next(iter(_words(f"{folder}/{name}")), 0))
+        return 0
 
     def kills_for_memory(self) -> int:
         """How often the kernel has ended something in it for want of memory."""
@@ -273,13 +285,21 @@ class Groups:
         self._places = found
         self._free: list[Group] = []
         self._all: list[Group] = []
+        self._owner = os.getpid()
         for place in found:
             _sweep(place.folder)
 
-    def take(self) -> Group | None:
-        """A group in which nothing runs; `None` where none can be made any more."""
-        if self._free:
-            return self._free.pop()
+    def take(self, *, memory_bytes: int, processes: int) -> Group | None:
+        """A group with these limits in which nothing runs; `None` where none can be made any more."""
+        self._forget_those_of_another()
+        while self._free:
+            group = self._free.pop()
+            with suppress(OSError):  # somebody has removed it, or it holds more than it now may
+                if group.left_bytes() <= memory_bytes * _MOST_LEFT:
+                    group.limit(memory_bytes=memory_bytes, processes=processes)
+                    return group
+            if group.remove():
+                self._all.remove(group)
         if not self._places:
             return None
         try:
@@ -287,21 +307,27 @@ class Groups:
         except OSError:
             return None
         self._all.append(made)
+        made.limit(memory_bytes=memory_bytes, processes=processes)
         return made
 
     def give_back(self, group: Group) -> None:
         self._free.append(group)
 
     def remove(self) -> None:
+        self._forget_those_of_another()
         self._all = [group for group in self._all if not group.remove()]
         self._free.clear()
+
+    def _forget_those_of_another(self) -> None:
+        """A fork of the program has copies of its groups, in which the program runs commands of its own."""
+        if self._owner != os.getpid():
+            self._free, self._all, self._owner = [], [], os.getpid()
 
 
 def _sweep(folder: str) -> None:
     """Remove the empty groups of programs that have ended without it."""
     with suppress(OSError):
         for name in os.listdir(folder):
-            pid = name.removeprefix(_NAME).partition("-")[0]
-            if name.startswith(_NAME) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            if name.startswith(_NAME) and is_left(name.removeprefix(_NAME)):
                 with suppress(OSError):
                     os.rmdir(f"{folder}/{name}")

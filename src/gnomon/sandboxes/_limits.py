@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 from gnomon.errors import ConfigError
 from gnomon.types.steps import ExecLimits, IsolationLevel
@@ -14,6 +15,11 @@ LEVELS: tuple[IsolationLevel, ...] = ("none", "process", "namespaces", "containe
 """From the weakest to the strongest."""
 
 _MB = 1 << 20
+
+# More is no mistake, as all of it means that there is to be no limit; but the kernel takes no larger numbers.
+_MOST_BYTES = 1 << 60
+_MOST_PROCESSES = 4_000_000
+_MOST_CPU_S = 1e9
 
 
 class Limits(NamedTuple):
@@ -32,30 +38,32 @@ DEFAULTS = ExecLimits(
 )
 
 _Number: TypeAlias = int | float
-_MOST = 1 << 62
-"""More than there is of anything, and what kernels and engines can still count to."""
 
 
 def settled(*given: ExecLimits | None) -> Limits:
     """One number for each limit: the first that says something, and `DEFAULTS` after them."""
     layers = [*(each for each in given if each is not None), DEFAULTS]
+    for layer in cast("Sequence[object]", layers):
+        if not isinstance(layer, ExecLimits):
+            raise ConfigError(f"limits are ExecLimits, not {type(layer).__name__}")
 
-    def first(name: str) -> _Number:
+    def first(name: str, most: _Number) -> _Number:
         values = (getattr(layer, name) for layer in layers)
         number: _Number = next(value for value in values if value is not None)
-        if not 0 < number < math.inf:
+        is_number = isinstance(cast("object", number), int | float) and not isinstance(number, bool)
+        if not is_number or not 0 < number < math.inf:
             raise ConfigError(
-                f"the limit {name} is {number}",
+                f"the limit {name} is {number!r}",
                 hint="a limit is a number of more than 0; None is the default",
             )
-        return min(number, _MOST)
+        return min(number, most)
 
     return Limits(
-        math.ceil(first("memory_bytes")),
-        math.ceil(first("disk_bytes")),
-        math.ceil(first("output_bytes")),
-        math.ceil(first("processes")),
-        float(first("cpu_s")),
+        math.ceil(first("memory_bytes", _MOST_BYTES)),
+        math.ceil(first("disk_bytes", _MOST_BYTES)),
+        math.ceil(first("output_bytes", _MOST_BYTES)),
+        math.ceil(first("processes", _MOST_PROCESSES)),
+        float(first("cpu_s", _MOST_CPU_S)),
         next((layer.network for layer in layers if layer.network is not None), False),
     )
 

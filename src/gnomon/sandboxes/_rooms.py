@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from gnomon.errors import ConfigError, InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, USER, Room
+from gnomon.sandboxes._owners import in_a_name, is_left
 from gnomon.sandboxes._removing import remove
 
-__all__ = ["Rooms", "checked_workspace", "let_go", "own_folder"]
+__all__ = ["Rooms", "checked_workspace", "own_folder", "remove_own"]
 
 _PREFIX = "gnomon-sandbox-"
 _OTHER_PLACE = "/var/tmp"  # noqa: S108 - a folder of its own in it
-_OURS = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 
 class Rooms:
@@ -29,13 +29,14 @@ class Rooms:
         self, workspace: str | os.PathLike[str] | None, read: Sequence[str], write: Sequence[str]
     ) -> None:
         given = None if workspace is None else checked_workspace(workspace)
-        readable, writable = [_there(path) for path in read], [_there(path) for path in write]
+        readable, writable = _paths(read, "read"), _paths(write, "write")
         self._own = own_folder(apart_from=[*([given] if given else []), *writable], is_shown=given is None)
-        self._gone = weakref.finalize(self, let_go, str(self._own))
-        self.workspace = given or self._make("workspace")
+        self._gone = weakref.finalize(self, remove_own, str(self._own), os.getpid())
+        with _room():
+            self.workspace = given or self._make("workspace")
+            etc = self._make("etc")
+            folders = _view.make_etc(Path(etc), user=USER, group=USER, home=HOME)
         self.uid, self.gid = _owner(self.workspace)
-        etc = self._make("etc")
-        folders = _view.make_etc(Path(etc), user=USER, group=USER, home=HOME)
         links, system = _view.system_links()
         python = _view.interpreters()
         if self.uid >= 0:
@@ -74,8 +75,11 @@ class Rooms:
             os.chown(made, self.uid, self.gid)
         return made
 
-    def forget(self, private: str) -> None:
-        remove(private)
+    def is_forgotten(self, private: str) -> bool:
+        """It goes at once where nothing is left in it."""
+        with suppress(OSError):
+            os.rmdir(private)
+        return not os.path.isdir(private)
 
     def remove(self) -> None:
         self._gone()
@@ -86,13 +90,19 @@ class Rooms:
         return str(made)
 
 
+def remove_own(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a fork has a copy of the sandbox, and not its folders
+        remove(folder)
+
+
 def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path:
     """A new one of this process; what is left of others goes.
 
     It lies in none of these folders: who may write there could put something else in its place. One that no
     command is shown may lie elsewhere for that.
     """
-    usual = os.path.realpath(tempfile.gettempdir())
+    with _room():
+        usual = os.path.realpath(tempfile.gettempdir())
     places = (usual,) if is_shown else (usual, _OTHER_PLACE)
     place = next((each for each in places if not _lies_in_any(each, apart_from)), None)
     if place is None:
@@ -101,14 +111,20 @@ def own_folder(*, apart_from: Sequence[str] = (), is_shown: bool = True) -> Path
             hint="name a smaller folder, or set TMPDIR to another place",
         )
     _sweep(place)
+    with _room():
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{in_a_name()}-", dir=place))
+
+
+@contextmanager
+def _room() -> Generator[None]:
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+        yield
     except OSError as error:
         raise SandboxError(f"there is no room for a sandbox: {error.strerror}", hint="see TMPDIR") from None
 
 
 def checked_workspace(given: str | os.PathLike[str]) -> str:
-    path = os.path.realpath(given)
+    path = _real(given, "the workspace")
     if not os.path.isdir(path):
         raise InvalidInput(f"the workspace {os.fspath(given)!r} is no folder", hint="make it first")
     if path == "/":
@@ -128,8 +144,23 @@ def _lies_in_any(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
+def _real(path: object, what: str) -> str:
+    if isinstance(path, os.PathLike):
+        path = os.fspath(cast("os.PathLike[str]", path))
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidInput(f"{what} is the path of a folder as a text, not {path!r}")
+    return os.path.realpath(path)
+
+
+def _paths(given: object, what: str) -> list[str]:
+    """One text is a sequence of texts too, of one letter each."""
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InvalidInput(f"{what} is a list of paths, not {given!r}")
+    return [_there(path) for path in cast("Sequence[str]", given)]
+
+
 def _there(path: str) -> str:
-    found = os.path.realpath(path)
+    found = _real(path, "what a sandbox shows")
     if not os.path.exists(found):
         raise InvalidInput(f"{path!r} cannot be shown in a sandbox: it is not there")
     return found
@@ -147,17 +178,6 @@ def _sweep(folder: str) -> None:
     """What is left of programs that were killed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            found = _OURS.fullmatch(entry.name)
-            if (
-                found
-                and not os.path.exists(f"/proc/{found[1]}")
-                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            ):
+            is_ours = entry.name.startswith(_PREFIX) and is_left(entry.name.removeprefix(_PREFIX))
+            if is_ours and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                 remove(entry.path)
-
-
-def let_go(folder: str) -> None:
-    """Remove a folder of this process's own. A fork has the same, which is not its own to remove."""
-    found = _OURS.fullmatch(os.path.basename(folder))
-    if found and int(found[1]) == os.getpid():
-        remove(folder)

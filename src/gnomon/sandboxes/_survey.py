@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from gnomon.errors import ConfigError
 from gnomon.sandboxes._cgroups import Place, places
@@ -79,7 +79,9 @@ class Survey(NamedTuple):
         held["memory"] = self._by_group("memory", "RLIMIT_DATA and a watch")
         if self.seccomp or "memory" in self.controllers:
             held["memory_total"] = self._by_group("memory", "a watch, twenty times a second")
-        held["processes"] = self._by_group("pids", "RLIMIT_NPROC and a watch")
+        held["processes"] = self._by_group(
+            "pids", "RLIMIT_NPROC and a watch" if self.bubblewrap else "a watch"
+        )
         held["privileges"] = "no capabilities, no new privileges"
         if self.bubblewrap:
             return held | self._held_by_namespaces()
@@ -140,6 +142,10 @@ def survey(without: Collection[Protection] = ()) -> Survey:
 
 def check_protections(without: Collection[str]) -> None:
     known: tuple[str, ...] = get_args(Protection)
+    if not isinstance(cast("object", without), Collection):
+        raise ConfigError(
+            f"without is a list of protections, not {without!r}", hint="known: " + ", ".join(known)
+        )
     for name in [without] if isinstance(without, str) else without:
         if name not in known:
             raise ConfigError(f"there is no protection called {name!r}", hint="known: " + ", ".join(known))

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 
 from gnomon._beneath import Beneath
 from gnomon.errors import InvalidInput
+from gnomon.sandboxes._commands import checked_cwd
 
 __all__ = ["put", "start_folder"]
 
 
 def start_folder(beneath: Beneath, cwd: str | None) -> str:
     """Where a command starts, relative to the workspace, whatever links lead there; "." is the workspace."""
-    if cwd in (None, "", "."):
+    if (asked := checked_cwd(cwd)) in ("", "."):
         return "."
-    assert cwd is not None
     try:
-        os.close(beneath.open(cwd, os.O_DIRECTORY | os.O_RDONLY))
+        os.close(beneath.open(asked, os.O_DIRECTORY | os.O_RDONLY))
     except OSError as error:
         raise InvalidInput(f"there is no folder {cwd!r} in the workspace: {error.strerror}") from None
-    return beneath.canonical(cwd)
+    return beneath.canonical(asked)
 
 
 def put(beneath: Beneath, folder: str, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gnomon._beneath import Beneath
 from gnomon.errors import ConfigError, InvalidInput, SandboxError, SandboxLost
-from gnomon.sandboxes._commands import checked_env, checked_input, checked_timeout, unusable
+from gnomon.sandboxes._commands import checked_env, checked_files, checked_stdin, checked_timeout, unusable
 from gnomon.sandboxes._container_body import Shape, started, variables
 from gnomon.sandboxes._container_box import Box, Maker
 from gnomon.sandboxes._container_calls import filter_text
@@ -29,7 +29,7 @@ from gnomon.sandboxes._engines import Engine, engine_for
 from gnomon.sandboxes._limits import Limits, checked_level, settled
 from gnomon.sandboxes._output import Kept, StreamName
 from gnomon.sandboxes._owners import oneself
-from gnomon.sandboxes._rooms import checked_workspace, let_go, own_folder
+from gnomon.sandboxes._rooms import checked_workspace, own_folder, remove_own
 from gnomon.sandboxes._run import Ending
 from gnomon.sandboxes._streaming import streamed
 from gnomon.sandboxes._workspace import put, start_folder
@@ -110,7 +110,7 @@ class ContainerSandbox:
             if not self._is_pulled and not pull:
                 raise no_image(self._engine, image)
             self._own = str(own_folder())
-            self._gone = weakref.finalize(self, let_go, self._own)
+            self._gone = weakref.finalize(self, remove_own, self._own, os.getpid())
             self._owner = _owner(given, numbers, self._engine)
             self._workspace = _checked_path(given or _made(self._own, self._owner), self._engine)
             self._beneath = Beneath(self._workspace)
@@ -219,13 +219,13 @@ class ContainerSandbox:
         seconds, settled_limits = checked_timeout(timeout_s), settled(limits, self._limits)
         if why := unusable(command, args):
             return refused(self.level, why)
-        checked_input(stdin)
+        given, put_there = checked_stdin(stdin), checked_files(files)
         folder = start_folder(self._beneath, cwd)
-        asked = _Asked([command, *args], seconds, stdin, checked_env(self._env, env), folder, settled_limits)
+        asked = _Asked([command, *args], seconds, given, checked_env(self._env, env), folder, settled_limits)
         if why := _unsayable(asked):
             return refused(self.level, why)
-        if files:
-            await asyncio.to_thread(put, self._beneath, folder, files, self._to_hand_over)
+        if put_there:
+            await asyncio.to_thread(put, self._beneath, folder, put_there, self._to_hand_over)
         await self._fetch()
         for _ in range(_ATTEMPTS):
             with suppress(Gone):  # somebody has removed it, and nothing has run in it

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gnomon._beneath import Beneath
@@ -13,11 +15,19 @@ from gnomon.errors import InvalidInput, SandboxError
 from gnomon.sandboxes import _view
 from gnomon.sandboxes._bubblewrap import HOME, wrapped
 from gnomon.sandboxes._cgroups import Group, Groups
-from gnomon.sandboxes._commands import checked_env, checked_timeout, unusable
+from gnomon.sandboxes._commands import (
+    checked_cwd,
+    checked_env,
+    checked_files,
+    checked_stdin,
+    checked_timeout,
+    unusable,
+)
 from gnomon.sandboxes._endings import SAYS_WRAPPER, refused, result_of
 from gnomon.sandboxes._limits import Limits, at_least, checked_level, settled
 from gnomon.sandboxes._orders import Confinement, written
 from gnomon.sandboxes._output import Kept, StreamName
+from gnomon.sandboxes._removing import remove
 from gnomon.sandboxes._rooms import Rooms
 from gnomon.sandboxes._run import Ending, Run
 from gnomon.sandboxes._seccomp import filter_program
@@ -84,7 +94,9 @@ class ProcessSandbox:
         self._rooms = Rooms(workspace, read, write)
         self._beneath = Beneath(self._rooms.workspace)
         self._groups = Groups(list(self._survey.cgroups))
-        self._runs: dict[Run, asyncio.Future[None]] = {}
+        self._runs: set[Run] = set()
+        self._under_way: set[Future[None]] = set()
+        """What ends when a command has, and what it left is gone. They may be on loops of several threads."""
         self._is_closed = False
 
     @property
@@ -152,10 +164,10 @@ class ProcessSandbox:
     async def close(self) -> None:
         """End what runs, and remove what is left of it."""
         self._is_closed = True
-        for run in self._runs:
+        for run in list(self._runs):
             run.stop("the sandbox was closed")
-        if self._runs:
-            await asyncio.wait(list(self._runs.values()), timeout=_CLOSING_S)
+        if under_way := [asyncio.wrap_future(over) for over in list(self._under_way)]:
+            await asyncio.wait(under_way, timeout=_CLOSING_S)
         self._groups.remove()
         self._beneath.close()
         await asyncio.to_thread(self._rooms.remove)
@@ -176,30 +188,47 @@ class ProcessSandbox:
         limits: ExecLimits | None,
     ) -> ExecResult:
         if self._is_closed:
-            raise SandboxError("the sandbox is closed", hint="make another one")
+            raise _closed()
         seconds, settled_limits = checked_timeout(timeout_s), settled(limits, self._limits)
         if why := unusable(command, args):
             return refused(self.level, why)
         folder = self._folder(cwd)
         asked = _Asked(
-            [command, *args], seconds, stdin, checked_env(self._env, env), folder, files or {}, settled_limits
+            [command, *args],
+            seconds,
+            checked_stdin(stdin),
+            checked_env(self._env, env),
+            folder,
+            checked_files(files),
+            settled_limits,
         )
         if asked.files:
             await asyncio.to_thread(self._put, asked)
         return await self._run(asked, show)
 
     async def _run(self, asked: _Asked, show: Callable[[StreamName, bytes], None] | None) -> ExecResult:
-        private = "" if self._survey.bubblewrap else self._rooms.private()
-        group = self._groups.take()
+        if self._is_closed:  # while its files were put there
+            raise _closed()
+        over = Future[None]()
+        over.set_running_or_notify_cancel()  # whoever waits for it cannot cancel it
+        self._under_way.add(over)
+        private, group = "", None
         try:
-            if group is not None:
-                group.limit(memory_bytes=asked.limits.memory_bytes, processes=asked.limits.processes + 3)
+            with _explained():
+                private = "" if self._survey.bubblewrap else self._rooms.private()
+                group = self._groups.take(
+                    memory_bytes=asked.limits.memory_bytes, processes=asked.limits.processes + 3
+                )
             return await self._held(asked, show, private, group)
         finally:
             if group is not None:
                 self._groups.give_back(group)
-            if private:
-                self._rooms.forget(private)
+            try:
+                if private and not self._rooms.is_forgotten(private):  # to remove much takes time
+                    await asyncio.to_thread(remove, private)
+            finally:
+                self._under_way.discard(over)
+                over.set_result(None)
 
     async def _held(
         self,
@@ -224,8 +253,9 @@ class ProcessSandbox:
         )
 
     async def _once(self, asked: _Asked, run: Run, private: str, group: Group | None) -> tuple[Ending, Run]:
-        run.start(self._order(asked, private, group), asked.stdin)
-        over = self._runs[run] = asyncio.get_running_loop().create_future()
+        with _explained():
+            run.start(self._order(asked, private, group), asked.stdin)
+        self._runs.add(run)
         try:
             return await run.ending(asked.timeout_s), run
         except asyncio.CancelledError:
@@ -234,18 +264,16 @@ class ProcessSandbox:
             raise
         finally:
             run.close()
-            del self._runs[run]
-            over.set_result(None)
+            self._runs.discard(run)
 
     # --- what it is given
 
     def _folder(self, cwd: str | None) -> str:
         """Where it starts: a folder of the workspace, whatever links lead there."""
-        if cwd in (None, "", "."):
+        if (asked := checked_cwd(cwd)) in ("", "."):
             return self.workspace
-        assert cwd is not None
         try:
-            place = self._beneath.open(cwd, os.O_DIRECTORY | os.O_PATH)
+            place = self._beneath.open(asked, os.O_DIRECTORY | os.O_PATH)
         except OSError as error:
             raise InvalidInput(f"there is no folder {cwd!r} in the workspace: {error.strerror}") from None
         try:
@@ -293,11 +321,26 @@ class ProcessSandbox:
         if not found.seccomp:
             return b""
         if found.bubblewrap:
-            families = (_UNIX, _INET, _INET6, _NETLINK)
+            # The names of abstract sockets lie in the network, which is the host's then, with its daemons.
+            local = () if limits.network else (_UNIX,)
+            families = (*local, _INET, _INET6, _NETLINK)
             return filter_program(families, alone=False, counts_memory=counts_memory)
         # Without a namespace the host's sockets are in reach, of which a daemon's may be as good as root.
         families = (_INET, _INET6, _NETLINK) if limits.network else ()
         return filter_program(families, alone=True, landlock=found.landlock, counts_memory=counts_memory)
+
+
+def _closed() -> SandboxError:
+    return SandboxError("the sandbox is closed", hint="make another one")
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    """What this machine has run out of is no error of the command's."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(f"the sandbox could not be set up: {error.strerror}") from error
 
 
 def _own_env(home: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from contextlib import suppress
 from typing import NoReturn
@@ -24,6 +25,8 @@ __all__ = ["get_ready", "supervise"]
 
 _TICK_S = 0.05
 _MOST_TOLD = 65_536
+_LONGEST_S = 86_400.0
+"""How long one wait may be: the kernel takes no more than 24 days, and nothing takes that long."""
 
 
 def get_ready() -> int:
@@ -44,6 +47,7 @@ def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], wa
             told = read_order(file.read())
         _Supervisor(status, told).run(stdio, wake)
     except BaseException as error:  # noqa: BLE001 - the host has to hear of it
+        tree.kill_all()
         with suppress(OSError):
             status.send(json.dumps({"broken": f"{type(error).__name__}: {error}"[:400]}).encode())
     finally:
@@ -67,6 +71,9 @@ class _Supervisor:
         self._deadline = time.monotonic() + order.timeout_s
         self._next_look = time.monotonic() + _TICK_S
         self._free = [_free(folder) for folder in order.disk_of]
+        self._walk = tree.looks(order.disk_of, self._began, order.disk_bytes)
+        self._clock = tree.Clock()
+        self._shared = tree.shared_by_all() if "memory" in order.watched else 0
 
     def run(self, stdio: tuple[int, int, int], wake: int) -> None:
         self._start(stdio)
@@ -150,7 +157,8 @@ class _Supervisor:
         """Whether there is something to read before the deadline."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(max(self._deadline - time.monotonic(), 0) * 1000))
+        rest = min(self._deadline - time.monotonic(), _LONGEST_S)
+        return bool(poll.poll(max(rest, 0) * 1000))
 
     # --- while it runs
 
@@ -219,15 +227,27 @@ class _Supervisor:
     def _look(self) -> None:
         """Whether it keeps within what the kernel does not hold by itself."""
         order = self._order
-        use = tree.used(os.getpid())
+        most = order.processes + 3 if "processes" in order.watched else sys.maxsize
+        use = tree.used(os.getpid(), self._clock, most)
         if "processes" in order.watched and use.processes > order.processes + 3:
             self._why = "processes"
-        elif "memory" in order.watched and use.memory_bytes > order.memory_bytes:
+        elif "memory" in order.watched and self._fills_the_memory(use):
             self._why = "memory"
         elif use.cpu_s > order.cpu_s:
             self._why = "cpu"
         elif self._fills_the_disk():
             self._why = "disk"
+
+    def _fills_the_memory(self, use: tree.Usage) -> bool:
+        """What is shared is looked at more closely where it matters, since that takes time.
+
+        Memory that has no name a process may let go of without giving it back. That shows nowhere but in what
+        the whole machine has.
+        """
+        most = self._order.memory_bytes
+        if use.memory_bytes > most and tree.memory_of(use.family) > most:
+            return True
+        return tree.shared_by_all() - self._shared > most and tree.may_hide_memory(use.family)
 
     def _fills_the_disk(self) -> bool:
         """Only a disk that has become fuller is looked through, since others may fill it as well."""
@@ -235,9 +255,19 @@ class _Supervisor:
         for folder, before in zip(self._order.disk_of, self._free, strict=True):
             now = _free(folder)
             if before[0] - now[0] > most or before[1] - now[1] > 100_000:
-                if tree.written(self._order.disk_of, self._began, most):
+                if self._has_written_too_much():
                     return True
-                return tree.unlinked_bytes(tree.descendants(os.getpid())) > most
+                family = tree.descendants(os.getpid())
+                return tree.unlinked_bytes(family) > most or tree.may_hide_files(family)
+        return False
+
+    def _has_written_too_much(self) -> bool:
+        until = time.monotonic() + _TICK_S
+        for is_too_much in self._walk:
+            if is_too_much is None or time.monotonic() > until:
+                return False
+            if is_too_much:
+                return True
         return False
 
     # --- the end
