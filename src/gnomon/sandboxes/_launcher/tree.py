@@ -112,9 +112,8 @@ def memory_of(family: Iterable[int]) -> int:
     total = 0
     for member in family:
         told = _status(member)
-        parts = _numbers(
-            f"/proc/{member}/smaps_rollup", _PARTS
-        )  # none of a process that does not let us look
+        parts = _numbers(f"/proc/{member}/smaps_rollup", _PARTS)
+        # A process that does not let us look has told of none.
         own = parts or {name: told.get(name, 0) for name in _OWN}
         total += sum(own.values()) + sum(told.get(name, 0) for name in _TABLES)
     return total * 1024
