@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -15,7 +16,7 @@ __all__ = ["serve"]
 _DESCRIPTORS = 5  # the status socket, the order, and what the command has for input, output and errors
 _PACKET = 64
 _TAKEN, _OVER = b"t", b"o"
-_LATER_S = 0.02
+_LATER_S = 0.002
 
 
 def serve(descriptor: int) -> None:
@@ -24,6 +25,7 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program above
     os.umask(0o077)
     channel = socket.socket(fileno=descriptor)
+    gc.freeze()  # or each fork copies what its collection of garbage touches
     said = _TAKEN
     while said != _OVER:
         # The command that has just begun goes first. Where somebody has ended the one that waited, another
