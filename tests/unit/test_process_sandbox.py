@@ -536,6 +536,20 @@ async def test_a_supervisor_that_was_ended_before_its_command_is_missed_by_nobod
             assert (await sh(sandbox, "echo again")).text == "again\n"
 
 
+@pytest.mark.parametrize("without", RUNGS)
+async def test_who_stood_by_for_a_command_and_was_ended_is_missed_by_nobody(without: tuple[Any, ...]) -> None:
+    async with opened(without=without, require="none") as sandbox:
+        await sh(sandbox, "true")
+        for _ in range(3):
+            (child,) = _children(await _the_one_that_waits())
+            os.kill(child, signal.SIGKILL)
+            async with asyncio.timeout(5):
+                while " Z " not in Path(f"/proc/{child}/stat").read_text():  # noqa: ASYNC110, ASYNC240
+                    await asyncio.sleep(0.01)
+            result = await sh(sandbox, "echo again; exit 3")
+            assert (result.text, result.exit_code) == ("again\n", 3)
+
+
 def test_nothing_waits_for_commands_of_a_program_that_has_ended() -> None:
     code = """
 import asyncio
@@ -563,10 +577,18 @@ asyncio.run(once())
 
 
 async def _the_one_at_work() -> int:
+    """The one whose child runs another program by now. That of the one that waits is still what it is."""
     async with asyncio.timeout(5):
-        while len(found := [pid for pid in _children(starter.pid) if _children(pid)]) != 1:  # noqa: ASYNC110
+        while len(found := [pid for pid in _children(starter.pid) if _has_begun(pid)]) != 1:  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # what is left of another test is still ending
         return found[0]
+
+
+def _has_begun(supervisor: int) -> bool:
+    with suppress(OSError):
+        own = os.readlink(f"/proc/{supervisor}/exe")
+        return any(os.readlink(f"/proc/{pid}/exe") != own for pid in _children(supervisor))
+    return False
 
 
 async def _the_one_that_waits() -> int:

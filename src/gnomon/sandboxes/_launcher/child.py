@@ -10,15 +10,44 @@ import socket
 from contextlib import suppress
 from typing import NoReturn
 
-from . import kernel
-from .order import Order
+from . import kernel, wrapper
+from .order import Order, read_order
 
-__all__ = ["FAILED", "LISTENER", "become"]
+__all__ = ["FAILED", "LISTENER", "become", "stand_by"]
 
 FAILED = 70
 """What a child ends with that did not come as far as the command."""
 LISTENER = b"listener"
 """With it comes the descriptor on which the supervisor hears of calls that the filter asks about."""
+
+
+_MOST_DESCRIPTORS = 8
+
+
+def stand_by(channel: socket.socket) -> NoReturn:
+    """Waits for the order, its input and outputs, and what bubblewrap is given; then becomes the command.
+
+    Forked before there is an order, as a command would wait for that.
+    """
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        _reset_signals()
+        _close_all_but((), channel.fileno())
+        _warm_up()
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        if descriptors:
+            order, stdin, stdout, stderr, *kept = descriptors
+            become(read_order(order), (stdin, stdout, stderr), tuple(kept), channel)
+    finally:
+        os._exit(0)
+
+
+def _warm_up() -> None:
+    """What is touched for the first time after a fork is copied first."""
+    json.loads(json.dumps({"readable": ["/usr"] * 30, "filter_hex": "0" * 6_000}))
+    kernel.landlock_abi()
+    os.get_exec_path({"PATH": "/usr/bin:/bin"})
+    resource.getrlimit(resource.RLIMIT_CORE)
 
 
 def become(
@@ -54,6 +83,8 @@ def become(
             step = "confinement"
             _confine(order, report)
         step = "program"
+        if order.is_wrapped:
+            wrapper.complete(order.argv, kept, wrapper.set_apart(order.env))
         os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 - that is what it is for
     except BaseException as error:  # noqa: BLE001 - whatever it was, the supervisor has to hear of it
         number = error.errno if isinstance(error, OSError) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, NamedTuple
 
 __all__ = ["Order", "read_order"]
@@ -43,6 +44,10 @@ class Order(NamedTuple):
     """As whom it runs; -1 stays what it is."""
 
 
-def read_order(text: bytes) -> Order:
+def read_order(file: int) -> Order:
+    """From its beginning, whoever has read it before."""
+    size, text = os.fstat(file).st_size, b""
+    while len(text) < size:
+        text += os.pread(file, size - len(text), len(text))
     told: dict[str, Any] = json.loads(text)
     return Order(**told)

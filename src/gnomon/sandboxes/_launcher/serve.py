@@ -53,7 +53,7 @@ def _next(channel: socket.socket) -> bytes:
 
 def _stand_by(channel: socket.socket, tell: int) -> NoReturn:
     try:
-        wake = get_ready()
+        ready = get_ready()
         descriptors = _received(channel)
         os.write(tell, _TAKEN if descriptors else _OVER)
         if len(descriptors) == _DESCRIPTORS:
@@ -61,7 +61,7 @@ def _stand_by(channel: socket.socket, tell: int) -> NoReturn:
             channel.close()
             status, order, *stdio = descriptors
             heard = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=status)
-            supervise(heard, order, (stdio[0], stdio[1], stdio[2]), wake)
+            supervise(heard, order, (stdio[0], stdio[1], stdio[2]), ready)
     finally:
         os._exit(0)
 

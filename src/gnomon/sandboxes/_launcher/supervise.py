@@ -14,10 +14,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from . import child, kernel, tree, wrapper
+from . import child, kernel, tree
 from .attributes import Attributes
 from .order import Order, read_order
 
@@ -29,16 +30,31 @@ _LONGEST_S = 86_400.0
 """How long one wait may be: the kernel takes no more than 24 days, and nothing takes that long."""
 
 
-def get_ready() -> int:
-    """What is done before there is an order; gives a descriptor that can be read when a child has ended."""
+class Ready(NamedTuple):
+    """What a supervisor has before there is an order."""
+
+    wake: int
+    """A descriptor that can be read when a child has ended."""
+    pid: int
+    """The one who stands by to become the command."""
+    child: socket.socket
+    """Leads there."""
+
+
+def get_ready() -> Ready:
     with suppress(OSError):
         os.setsid()
     kernel.become_subreaper()
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _nothing)
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        child.stand_by(theirs)
+    theirs.close()
     _warm_up(wake)
-    return wake
+    return Ready(wake, pid, ours)
 
 
 def _warm_up(wake: int) -> None:
@@ -55,12 +71,10 @@ def _warm_up(wake: int) -> None:
     _free("/")
 
 
-def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], wake: int) -> NoReturn:
+def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], ready: Ready) -> NoReturn:
     """One command, until nothing is left of it; `order` is a file with what to do."""
     try:
-        with open(order, "rb") as file:
-            told = read_order(file.read())
-        _Supervisor(status, told).run(stdio, wake)
+        _Supervisor(status, read_order(order), ready).run(order, stdio)
     except BaseException as error:  # noqa: BLE001 - the host has to hear of it
         tree.kill_all()
         with suppress(OSError):
@@ -70,10 +84,10 @@ def supervise(status: socket.socket, order: int, stdio: tuple[int, int, int], wa
 
 
 class _Supervisor:
-    def __init__(self, status: socket.socket, order: Order) -> None:
+    def __init__(self, status: socket.socket, order: Order, ready: Ready) -> None:
         self._status = status
         self._order = order
-        self._pid = 0
+        self._wake, self._pid, self._child = ready
         self._ended: int | None = None
         self._why = ""
         self._said = b""
@@ -90,9 +104,9 @@ class _Supervisor:
         self._clock = tree.Clock()
         self._shared = tree.shared_by_all() if "memory" in order.watched else 0
 
-    def run(self, stdio: tuple[int, int, int], wake: int) -> None:
-        self._start(stdio)
-        self._wait(wake)
+    def run(self, order: int, stdio: tuple[int, int, int]) -> None:
+        self._start(order, stdio)
+        self._wait()
         tree.kill_all(self._pid)
         self._hear_wrapper()
         self._hear_child()
@@ -100,42 +114,53 @@ class _Supervisor:
 
     # --- the start
 
-    def _start(self, stdio: tuple[int, int, int]) -> None:
-        self._child, report = socket.socketpair()
+    def _start(self, order: int, stdio: tuple[int, int, int]) -> None:
         kept = self._wire_wrapper() if self._order.is_wrapped else ()
         self._send({"begins": os.getpid()})  # before it does: who did not hear this may ask once more
-        self._pid = self._fork()
-        if self._pid == 0:
-            self._child.close()
-            child.become(self._order, stdio, kept, report)
-        report.close()
+        self._begin(order, stdio, kept)
         self._child.setblocking(False)
-        for descriptor in (*stdio, *kept):
+        for descriptor in (order, *stdio, *kept):
             os.close(descriptor)
         if self._order.is_wrapped:
             self._limit_processes()
 
-    def _fork(self) -> int:
-        """Into its control group where that is of version 2; else the child joins it."""
+    def _begin(self, order: int, stdio: tuple[int, int, int], kept: tuple[int, ...]) -> None:
+        """By who stands by. In a control group of version 2 a command is born, as it cannot join it soon."""
         groups = self._order.cgroups
-        for path in groups:
-            folder, name = os.path.split(path)
-            if name == "cgroup.procs":
-                with suppress(OSError):  # an older kernel, or one that may not be asked for this
-                    pid = kernel.fork_into(folder)
-                    self._order = self._order._replace(cgroups=[each for each in groups if each != path])
-                    return pid
-        return os.fork()
+        path = next((each for each in groups if each.endswith("/cgroup.procs")), "")
+        if path:
+            with suppress(OSError):  # an older kernel, or one that may not be asked for this
+                others = [each for each in groups if each != path]
+                self._fork(lambda: kernel.fork_into(os.path.dirname(path)), others, stdio, kept)
+                return
+        try:
+            socket.send_fds(self._child, [b"!"], [order, *stdio, *kept])
+        except OSError:  # somebody has ended who stood by
+            self._fork(os.fork, groups, stdio, kept)
+
+    def _fork(
+        self,
+        fork: Callable[[], int],
+        groups: list[str],
+        stdio: tuple[int, int, int],
+        kept: tuple[int, ...],
+    ) -> None:
+        ours, report = socket.socketpair()
+        pid = fork()
+        if pid == 0:
+            self._child.close()
+            child.become(self._order._replace(cgroups=groups), stdio, kept, report)
+        self._child.close()  # who stands by ends by that
+        report.close()
+        self._pid, self._child = pid, ours
 
     def _wire_wrapper(self) -> tuple[int, ...]:
-        """The descriptors bubblewrap is given; their numbers take the places of names in its arguments."""
+        """The descriptors bubblewrap is given, in the order in which `wrapper` knows them."""
         self._wrapper, told = os.pipe2(os.O_CLOEXEC)
         blocked, self._release = os.pipe2(os.O_CLOEXEC)
-        names = {"STATUS": told, "BLOCK": blocked}
         if self._order.filter_hex:
-            names["FILTER"] = _in_memory(bytes.fromhex(self._order.filter_hex))
-        wrapper.complete(self._order.argv, names, wrapper.set_apart(self._order.env))
-        return tuple(names.values())
+            return told, blocked, _in_memory(bytes.fromhex(self._order.filter_hex))
+        return told, blocked
 
     def _limit_processes(self) -> None:
         """Once the user namespace is there, in which they are counted apart from all others of the user."""
@@ -177,16 +202,16 @@ class _Supervisor:
 
     # --- while it runs
 
-    def _wait(self, wake: int) -> None:
+    def _wait(self) -> None:
         """Until the command has ended, or must."""
         poll = select.poll()
-        poll.register(wake, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
         poll.register(self._status, select.POLLIN)
         poll.register(self._child, select.POLLIN)
         while self._ended is None and not self._why:
             rest = min(self._deadline, self._next_look) - time.monotonic()
             for descriptor, _ in poll.poll(max(rest, 0) * 1000):
-                self._serve(descriptor, wake, poll)
+                self._serve(descriptor, poll)
             self._reap()
             now = time.monotonic()
             if self._ended is None and now >= self._deadline:
@@ -195,10 +220,10 @@ class _Supervisor:
                 self._look()
                 self._next_look = time.monotonic() + _TICK_S
 
-    def _serve(self, descriptor: int, wake: int, poll: select.poll) -> None:
-        if descriptor == wake:
+    def _serve(self, descriptor: int, poll: select.poll) -> None:
+        if descriptor == self._wake:
             with suppress(BlockingIOError):
-                os.read(wake, 512)
+                os.read(self._wake, 512)
         elif descriptor == self._child.fileno():
             if not self._hear_child():
                 poll.unregister(descriptor)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 __all__ = ["complete", "set_apart"]
 
+_NAMES = ("STATUS", "BLOCK", "FILTER")
 _OF_THE_LOADER = ("LD_", "GLIBC_", "GCONV_PATH", "LOCPATH", "MALLOC_", "NLSPATH")
 """How variables begin that have a program load code or write files before it has begun."""
 
 
-def complete(argv: list[str], descriptors: dict[str, int], inside: dict[str, str]) -> None:
+def complete(argv: list[str], kept: tuple[int, ...], inside: dict[str, str]) -> None:
     """Puts descriptors in the places of their names, and variables to be set for the command alone."""
+    descriptors: dict[str, int] = dict(zip(_NAMES, kept, strict=False))  # there may be no filter
     end = argv.index("--")
     for at in range(end):
         if argv[at].startswith("@"):
