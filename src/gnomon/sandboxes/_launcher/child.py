@@ -38,8 +38,10 @@ def stand_by(channel: socket.socket) -> NoReturn:
         if descriptors:
             order, stdin, stdout, stderr, *kept = descriptors
             become(read_order(order), (stdin, stdout, stderr), tuple(kept), channel)
+    except BaseException as error:  # noqa: BLE001 - nobody may take it for a command that has ended well
+        channel.send(json.dumps(["start", None, str(error)[:300]]).encode())
     finally:
-        os._exit(0)
+        os._exit(FAILED)
 
 
 def _warm_up() -> None:
