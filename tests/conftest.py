@@ -15,6 +15,7 @@ import asyncio
 import inspect
 import ipaddress
 import os
+import signal
 import socket
 import sys
 from collections import Counter
@@ -27,6 +28,10 @@ import counted
 
 SEED = os.environ.get("GNOMON_TEST_SEED", "")
 SOAK = os.environ.get("GNOMON_SOAK") == "1"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a job in the background. What tests start would ignore Ctrl-C as well, which some are about.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LIMIT_S = float(os.environ.get("GNOMON_TEST_LIMIT_S", 240 if SOAK else 120))
 
